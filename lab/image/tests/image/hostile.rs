@@ -84,7 +84,7 @@ proptest! {
         text in prop::collection::vec(prop_oneof![
             any::<u8>(),
             Just(0x0f), Just(0x32), Just(0xcc), Just(0x9c), Just(0xfa), Just(0xc3), Just(0xff),
-        ], 1..0x1000),
+        ], 1..0x300),
         split in any::<prop::sample::Index>(),
     ) {
         let mut file = crate::support::DriverFile::new(&text);
