@@ -28,7 +28,11 @@ pub enum CoreListError {
 ///
 /// Errors: [`CoreListError::Format`].
 pub fn parse(input: &str) -> Result<CoreList, CoreListError> {
-    input.split(',').map(item).collect::<Result<_, _>>().map(CoreList)
+    input
+        .split(',')
+        .map(item)
+        .collect::<Result<_, _>>()
+        .map(CoreList)
 }
 
 fn item(text: &str) -> Result<RangeInclusive<u32>, CoreListError> {
@@ -84,7 +88,18 @@ mod tests {
 
     #[test]
     fn anything_else_is_refused() {
-        for input in ["", ",", "a", "1-", "-1", "1-2-3", "0x1", "+1", "1 ", "4294967296"] {
+        for input in [
+            "",
+            ",",
+            "a",
+            "1-",
+            "-1",
+            "1-2-3",
+            "0x1",
+            "+1",
+            "1 ",
+            "4294967296",
+        ] {
             assert_eq!(parse(input), Err(CoreListError::Format), "{input:?}");
         }
     }

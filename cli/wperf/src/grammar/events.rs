@@ -237,7 +237,10 @@ mod tests {
 
     #[test]
     fn a_name_that_begins_with_r_is_still_a_name() {
-        assert_eq!(parse("ref-cycles").unwrap(), [Item::Loose(name("ref-cycles"))]);
+        assert_eq!(
+            parse("ref-cycles").unwrap(),
+            [Item::Loose(name("ref-cycles"))]
+        );
         assert_eq!(parse("r").unwrap(), [Item::Loose(name("r"))]);
     }
 

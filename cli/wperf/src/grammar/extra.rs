@@ -88,7 +88,10 @@ mod tests {
     #[test]
     fn malformed_items_are_named() {
         assert_eq!(parse("a").unwrap_err(), ExtraError::Form("a".into()));
-        assert_eq!(parse("a b:1").unwrap_err(), ExtraError::Form("a b:1".into()));
+        assert_eq!(
+            parse("a b:1").unwrap_err(),
+            ExtraError::Form("a b:1".into())
+        );
         assert_eq!(
             parse("a:xyz").unwrap_err().to_string(),
             "extra event 'a': 'xyz' is not a hexadecimal event number"
