@@ -1,2 +1,54 @@
-//! Placeholder.
+//! The contract between `wperf-driver` and whoever opens its device.
+//!
+//! - [`ioctl`]: the one table of calls: code, access, who may call in which state, layouts.
+//! - [`record`]: what lies in the buffers, byte by byte.
+//! - [`request`]: buffers into typed requests; every length, count, index and flag is checked here.
+//! - [`status`]: why a call is refused, as a status and in words.
+//! - `client` (feature): the same calls from the other side of the border.
+//!
+//! All numbers are little-endian: so are both processors that Windows runs on.
 #![no_std]
+#![forbid(unsafe_code)]
+
+#[cfg(any(test, feature = "client"))]
+extern crate alloc;
+
+#[cfg(any(test, feature = "client"))]
+pub mod client;
+pub mod core_set;
+pub mod event;
+pub mod ioctl;
+mod markdown;
+pub mod record;
+pub mod request;
+pub mod status;
+
+pub use core_set::CoreSet;
+pub use event::{EventCode, EventFilter};
+pub use ioctl::{Access, Caller, Ioctl, State};
+pub use markdown::markdown;
+pub use request::{Request, RequestError};
+pub use status::Refusal;
+
+/// Name of the device object in the NT name space.
+pub const DEVICE_NAME: &str = r"\Device\WperfDriver";
+/// Name of the symbolic link that makes the device reachable by [`CLIENT_PATH`].
+pub const LINK_NAME: &str = r"\DosDevices\WperfDriver";
+/// What a client gives to `CreateFile`.
+pub const CLIENT_PATH: &str = r"\\.\WperfDriver";
+
+/// Version of this contract; a client refuses a driver whose major number differs.
+pub const ABI_MAJOR: u16 = 1;
+/// Grows when something is added that an older client may ignore.
+pub const ABI_MINOR: u16 = 0;
+
+/// Most processors the contract can name (Windows: 32 groups of 64).
+pub const MAX_CORES: usize = 2048;
+/// Most events one [`Ioctl::Assign`] may carry.
+pub const MAX_EVENTS: usize = 128;
+/// Shortest multiplex period. Units: ms.
+pub const PERIOD_MIN_MS: u32 = 10;
+/// Longest multiplex period. Units: ms.
+pub const PERIOD_MAX_MS: u32 = 100;
+/// Multiplex period of a client that has no wish. Units: ms.
+pub const PERIOD_DEFAULT_MS: u32 = 100;

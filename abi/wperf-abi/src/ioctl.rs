@@ -1,0 +1,205 @@
+//! The table of calls. Dispatch, client and documentation derive from it.
+
+use crate::record::{
+    AcquireHeader, AcquireReply, AssignEvent, AssignHeader, AssignReply, ConfigHeader, CoreConfig,
+    CoreOwnership, CoreSetHeader, EventCount, EventsHeader, OneCore, OwnershipHeader, ReadHeader,
+    SupportedEvent, Version,
+};
+
+/// Device type of the codes: a private one (`0x8000` and above), so that no inbox driver shares them.
+pub const DEVICE_TYPE: u32 = 0x8D77;
+const METHOD_BUFFERED: u32 = 0;
+
+/// Rights on the handle that the I/O manager checks before the driver sees the call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Access {
+    /// `FILE_READ_DATA`: looks, changes nothing.
+    Read = 1,
+    /// `FILE_READ_DATA | FILE_WRITE_DATA`.
+    ReadWrite = 3,
+}
+
+/// Who may call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Caller {
+    /// Whoever could open the device.
+    Anyone,
+    /// The file object that acquired every core the call names.
+    Owner,
+}
+
+/// State of one core.
+///
+/// ```text
+///        Acquire          Assign            Start
+///  Free ────────▶ Acquired ─────▶ Assigned ──────▶ Counting
+///   ▲                │               ▲ ◀────────────┘ │
+///   └── Release, last handle closed ─┴──── Stop ──────┘
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum State {
+    /// Nobody holds the core; its PMU is not touched.
+    Free = 1,
+    /// Held; nothing programmed.
+    Acquired = 2,
+    /// Held; events assigned, counters standing still.
+    Assigned = 4,
+    /// Held; counting.
+    Counting = 8,
+}
+
+/// Shape of a buffer: a fixed part, then any number of equal elements.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Layout {
+    /// Name of the record the buffer starts with; empty if the buffer is not used.
+    pub fixed: &'static str,
+    /// Its length in bytes.
+    pub fixed_bytes: usize,
+    /// What follows, each repeated as often as the record says: name and length in bytes.
+    pub tails: &'static [(&'static str, usize)],
+}
+
+macro_rules! layout {
+    () => { Layout { fixed: "", fixed_bytes: 0, tails: &[] } };
+    ($fixed:ident $(+ $tail:ident)*) => {
+        Layout {
+            fixed: stringify!($fixed),
+            fixed_bytes: size_of::<$fixed>(),
+            tails: &[$((stringify!($tail), size_of::<$tail>())),*],
+        }
+    };
+}
+
+macro_rules! ioctls {
+    ($( #[doc = $doc:literal]
+        $name:ident = $function:literal, $access:ident, $caller:ident, [$($state:ident),+],
+        ($($input:tt)*) -> ($($output:tt)*); )*) => {
+        /// A call the driver answers.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        pub enum Ioctl { $( #[doc = $doc] $name, )* }
+
+        impl Ioctl {
+            /// All calls, in the order of their codes.
+            pub const ALL: &[Self] = &[$(Self::$name),*];
+
+            /// The call with this control code.
+            #[must_use]
+            pub const fn from_code(code: u32) -> Option<Self> {
+                let ioctl = match (code >> 2) & 0xFFF { $( $function => Self::$name, )* _ => return None };
+                if ioctl.code() == code { Some(ioctl) } else { None }
+            }
+            /// The control code.
+            #[must_use]
+            pub const fn code(self) -> u32 {
+                match self { $( Self::$name => ctl_code($function, Access::$access), )* }
+            }
+            /// Name of the call.
+            #[must_use]
+            pub const fn name(self) -> &'static str { match self { $(Self::$name => stringify!($name),)* } }
+            /// What the call does, in a sentence.
+            #[must_use]
+            pub const fn summary(self) -> &'static str { match self { $(Self::$name => $doc,)* } }
+            /// Rights on the handle.
+            #[must_use]
+            pub const fn access(self) -> Access { match self { $(Self::$name => Access::$access,)* } }
+            /// Who may call.
+            #[must_use]
+            pub const fn caller(self) -> Caller { match self { $(Self::$name => Caller::$caller,)* } }
+            /// States of a core in which the call may name it.
+            #[must_use]
+            pub const fn states(self) -> &'static [State] {
+                match self { $(Self::$name => &[$(State::$state),+],)* }
+            }
+            /// Whether a core in `state` may be named.
+            #[must_use]
+            pub const fn permits(self, state: State) -> bool {
+                let mask = match self { $(Self::$name => 0 $(| State::$state as u8)+,)* };
+                mask & state as u8 != 0
+            }
+            /// What the input buffer holds.
+            #[must_use]
+            pub const fn input(self) -> Layout { match self { $(Self::$name => layout!($($input)*),)* } }
+            /// What the output buffer holds.
+            #[must_use]
+            pub const fn output(self) -> Layout { match self { $(Self::$name => layout!($($output)*),)* } }
+        }
+    };
+}
+
+/// `CTL_CODE` of devioctl.h.
+const fn ctl_code(function: u32, access: Access) -> u32 {
+    DEVICE_TYPE << 16 | (access as u32) << 14 | function << 2 | METHOD_BUFFERED
+}
+
+ioctls! {
+    /// Versions of the contract and of the driver.
+    QueryVersion = 0x800, Read, Anyone, [Free, Acquired, Assigned, Counting], () -> (Version);
+    /// The machine and, core by core, its PMU.
+    QueryConfig = 0x801, Read, Anyone, [Free, Acquired, Assigned, Counting], () -> (ConfigHeader + CoreConfig);
+    /// The events that one core says it supports.
+    QueryEvents = 0x802, Read, Anyone, [Free, Acquired, Assigned, Counting], (OneCore) -> (EventsHeader + SupportedEvent);
+    /// Who holds which core, and since when.
+    QueryOwnership = 0x803, Read, Anyone, [Free, Acquired, Assigned, Counting], () -> (OwnershipHeader + CoreOwnership);
+    /// Takes a set of cores, all or none; by force also from another.
+    Acquire = 0x804, ReadWrite, Anyone, [Free, Acquired, Assigned, Counting], (AcquireHeader + u64) -> (AcquireReply);
+    /// Gives a set of cores back: counting stops, counters are freed.
+    Release = 0x805, ReadWrite, Owner, [Acquired, Assigned, Counting], (CoreSetHeader + u64) -> ();
+    /// Programs groups of events on a set of cores; what was counted before is gone.
+    Assign = 0x806, ReadWrite, Owner, [Acquired, Assigned], (AssignHeader + u64 + AssignEvent) -> (AssignReply);
+    /// Sets the totals to zero and begins a new generation; a counting core goes on counting.
+    Reset = 0x807, ReadWrite, Owner, [Assigned, Counting], (CoreSetHeader + u64) -> ();
+    /// Starts counting; totals continue.
+    Start = 0x808, ReadWrite, Owner, [Assigned], (CoreSetHeader + u64) -> ();
+    /// Stops counting and harvests the counters; a core that stands still already is left alone.
+    Stop = 0x809, ReadWrite, Owner, [Assigned, Counting], (CoreSetHeader + u64) -> ();
+    /// Totals of one core up to this moment.
+    Read = 0x80A, ReadWrite, Owner, [Assigned, Counting], (OneCore) -> (ReadHeader + EventCount);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_code_leads_back_to_its_call_and_no_other_does() {
+        for &ioctl in Ioctl::ALL {
+            assert_eq!(Ioctl::from_code(ioctl.code()), Some(ioctl));
+            for bit in 0..32 {
+                let other = Ioctl::from_code(ioctl.code() ^ (1 << bit));
+                assert_ne!(other, Some(ioctl), "bit {bit}");
+            }
+        }
+    }
+
+    #[test]
+    fn what_changes_something_needs_write_access() {
+        for &ioctl in Ioctl::ALL {
+            let changes = ioctl.caller() == Caller::Owner || ioctl == Ioctl::Acquire;
+            assert_eq!(ioctl.access() == Access::ReadWrite, changes, "{ioctl:?}");
+        }
+    }
+
+    #[test]
+    fn an_owners_call_never_names_a_free_core() {
+        for ioctl in Ioctl::ALL
+            .iter()
+            .filter(|ioctl| ioctl.caller() == Caller::Owner)
+        {
+            assert!(!ioctl.permits(State::Free), "{ioctl:?}");
+        }
+    }
+
+    #[test]
+    fn permits_agrees_with_states() {
+        for &ioctl in Ioctl::ALL {
+            for state in [
+                State::Free,
+                State::Acquired,
+                State::Assigned,
+                State::Counting,
+            ] {
+                assert_eq!(ioctl.permits(state), ioctl.states().contains(&state));
+            }
+        }
+    }
+}

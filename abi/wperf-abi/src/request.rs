@@ -1,0 +1,277 @@
+//! Input buffers into typed requests.
+//!
+//! Whatever a caller can get wrong in a buffer is found here, before the driver changes anything;
+//! what depends on who calls (ownership, state, free counters) is the PMU logic's to check.
+
+use crate::core_set::{CoreSet, MAX_WORDS, WORD_BYTES};
+use crate::record::{
+    AcquireHeader, AcquireMode, AssignEvent, AssignHeader, CoreSetHeader, OneCore,
+};
+use crate::{Ioctl, MAX_EVENTS, PERIOD_DEFAULT_MS, PERIOD_MAX_MS, PERIOD_MIN_MS, Refusal};
+use zerocopy::{FromBytes, Immutable, KnownLayout};
+
+/// A checked request; borrows the caller's buffer.
+#[derive(Clone, Copy, Debug)]
+pub enum Request<'a> {
+    /// [`Ioctl::QueryVersion`].
+    QueryVersion,
+    /// [`Ioctl::QueryConfig`].
+    QueryConfig,
+    /// [`Ioctl::QueryEvents`].
+    QueryEvents(u32),
+    /// [`Ioctl::QueryOwnership`].
+    QueryOwnership,
+    /// [`Ioctl::Acquire`].
+    Acquire(AcquireHow, CoreSet<'a>),
+    /// [`Ioctl::Release`].
+    Release(CoreSet<'a>),
+    /// [`Ioctl::Assign`].
+    Assign(Assignment<'a>),
+    /// [`Ioctl::Reset`].
+    Reset(CoreSet<'a>),
+    /// [`Ioctl::Start`].
+    Start(CoreSet<'a>),
+    /// [`Ioctl::Stop`].
+    Stop(CoreSet<'a>),
+    /// [`Ioctl::Read`].
+    Read(u32),
+}
+
+/// Checked form of [`AcquireMode`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AcquireHow {
+    /// Only what is free.
+    Normal,
+    /// Also what another holds.
+    Force,
+}
+
+/// A checked assignment.
+#[derive(Clone, Copy, Debug)]
+pub struct Assignment<'a> {
+    /// On which cores.
+    pub cores: CoreSet<'a>,
+    /// How long each window counts, within the limits. Units: ms.
+    pub period_ms: u32,
+    events: &'a [u8],
+}
+
+impl<'a> Assignment<'a> {
+    /// The events: 1 to [`MAX_EVENTS`], groups contiguous and numbered from 0, filters valid.
+    pub fn events(self) -> impl Iterator<Item = AssignEvent> + Clone + 'a {
+        records(self.events)
+    }
+}
+
+/// What is wrong with an input buffer: the field and its value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RequestError {
+    /// The buffer has another length than its contents ask for. Units: bytes.
+    Length {
+        /// What the fixed part and its counts ask for.
+        expected: usize,
+        /// What came.
+        actual: usize,
+    },
+    /// A field has a value it may not have.
+    Field {
+        /// Name of the field.
+        field: &'static str,
+        /// Its value.
+        value: u64,
+    },
+}
+
+impl From<RequestError> for Refusal {
+    fn from(error: RequestError) -> Self {
+        match error {
+            RequestError::Length { .. } => Self::BadInputLength,
+            RequestError::Field { .. } => Self::BadRequest,
+        }
+    }
+}
+
+impl core::fmt::Display for RequestError {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        match self {
+            Self::Length { expected, actual } => {
+                write!(
+                    f,
+                    "input is {actual} bytes long, its contents ask for {expected}"
+                )
+            }
+            Self::Field { field, value } => write!(f, "{field} may not be {value:#x}"),
+        }
+    }
+}
+
+type Result<T> = core::result::Result<T, RequestError>;
+
+impl<'a> Request<'a> {
+    /// Checks the input of a call on a machine with `core_count` cores.
+    ///
+    /// Errors: the first thing wrong, from front to back.
+    pub fn parse(ioctl: Ioctl, input: &'a [u8], core_count: usize) -> Result<Self> {
+        Ok(match ioctl {
+            Ioctl::QueryVersion => end(input, 0).map(|()| Self::QueryVersion)?,
+            Ioctl::QueryConfig => end(input, 0).map(|()| Self::QueryConfig)?,
+            Ioctl::QueryOwnership => end(input, 0).map(|()| Self::QueryOwnership)?,
+            Ioctl::QueryEvents => Self::QueryEvents(one_core(input, core_count)?),
+            Ioctl::Read => Self::Read(one_core(input, core_count)?),
+            Ioctl::Acquire => acquire(input, core_count)?,
+            Ioctl::Assign => Self::Assign(assignment(input, core_count)?),
+            Ioctl::Release => Self::Release(core_set(input, core_count)?),
+            Ioctl::Reset => Self::Reset(core_set(input, core_count)?),
+            Ioctl::Start => Self::Start(core_set(input, core_count)?),
+            Ioctl::Stop => Self::Stop(core_set(input, core_count)?),
+        })
+    }
+}
+
+fn header<T: FromBytes + KnownLayout + Immutable>(input: &[u8]) -> Result<(T, &[u8])> {
+    T::read_from_prefix(input).map_err(|_| RequestError::Length {
+        expected: size_of::<T>(),
+        actual: input.len(),
+    })
+}
+
+/// Nothing may be left over.
+fn end(input: &[u8], expected: usize) -> Result<()> {
+    let actual = input.len();
+    if actual == expected {
+        Ok(())
+    } else {
+        Err(RequestError::Length { expected, actual })
+    }
+}
+
+fn field(field: &'static str, value: impl Into<u64>, is_valid: bool) -> Result<()> {
+    if is_valid {
+        Ok(())
+    } else {
+        Err(RequestError::Field {
+            field,
+            value: value.into(),
+        })
+    }
+}
+
+fn one_core(input: &[u8], core_count: usize) -> Result<u32> {
+    let (one, _): (OneCore, _) = header(input)?;
+    end(input, size_of::<OneCore>())?;
+    field("reserved", one.reserved, one.reserved == 0)?;
+    field("core", one.core, (one.core as usize) < core_count)?;
+    Ok(one.core)
+}
+
+fn words_bytes(word_count: u32) -> Result<usize> {
+    field(
+        "word_count",
+        word_count,
+        (1..=MAX_WORDS).contains(&(word_count as usize)),
+    )?;
+    Ok(word_count as usize * WORD_BYTES)
+}
+
+fn cores(words: &[u8], core_count: usize) -> Result<CoreSet<'_>> {
+    CoreSet::parse(words, core_count).map_err(|bad| match bad {
+        Some(core) => RequestError::Field {
+            field: "core",
+            value: core.into(),
+        },
+        None => RequestError::Field {
+            field: "core set",
+            value: 0,
+        },
+    })
+}
+
+fn core_set(input: &[u8], core_count: usize) -> Result<CoreSet<'_>> {
+    let (set, words): (CoreSetHeader, _) = header(input)?;
+    field("reserved", set.reserved, set.reserved == 0)?;
+    end(
+        input,
+        size_of::<CoreSetHeader>() + words_bytes(set.word_count)?,
+    )?;
+    cores(words, core_count)
+}
+
+fn acquire(input: &[u8], core_count: usize) -> Result<Request<'_>> {
+    let (set, words): (AcquireHeader, _) = header(input)?;
+    let how = match set.mode {
+        AcquireMode::NORMAL => AcquireHow::Normal,
+        AcquireMode::FORCE => AcquireHow::Force,
+        AcquireMode(mode) => {
+            return Err(RequestError::Field {
+                field: "mode",
+                value: mode.into(),
+            });
+        }
+    };
+    end(
+        input,
+        size_of::<AcquireHeader>() + words_bytes(set.word_count)?,
+    )?;
+    Ok(Request::Acquire(how, cores(words, core_count)?))
+}
+
+fn assignment(input: &[u8], core_count: usize) -> Result<Assignment<'_>> {
+    let (head, rest): (AssignHeader, _) = header(input)?;
+    field("reserved", head.reserved, head.reserved == 0)?;
+    let events_given = head.event_count as usize;
+    field(
+        "event_count",
+        head.event_count,
+        (1..=MAX_EVENTS).contains(&events_given),
+    )?;
+    let words_bytes = words_bytes(head.word_count)?;
+    let events_bytes = events_given * size_of::<AssignEvent>();
+    let expected = size_of::<AssignHeader>() + words_bytes + events_bytes;
+    end(input, expected)?;
+    let length_error = RequestError::Length {
+        expected,
+        actual: input.len(),
+    };
+    let (words, events) = rest.split_at_checked(words_bytes).ok_or(length_error)?;
+    check_events(events)?;
+    Ok(Assignment {
+        cores: cores(words, core_count)?,
+        period_ms: period(head.period_ms)?,
+        events,
+    })
+}
+
+fn period(period_ms: u32) -> Result<u32> {
+    match period_ms {
+        0 => Ok(PERIOD_DEFAULT_MS),
+        PERIOD_MIN_MS..=PERIOD_MAX_MS => Ok(period_ms),
+        _ => Err(RequestError::Field {
+            field: "period_ms",
+            value: period_ms.into(),
+        }),
+    }
+}
+
+/// The records that lie in a buffer, which need not be aligned.
+fn records(bytes: &[u8]) -> impl Iterator<Item = AssignEvent> + Clone + '_ {
+    bytes
+        .chunks_exact(size_of::<AssignEvent>())
+        .flat_map(AssignEvent::read_from_bytes)
+}
+
+fn check_events(events: &[u8]) -> Result<()> {
+    let mut previous = None;
+    for event in records(events) {
+        field("filter", event.filter.0, event.filter.is_valid())?;
+        let may_follow = match previous {
+            None => event.group == 0,
+            Some(group) => event.group == group || Some(event.group) == group.checked_add(1),
+        };
+        field("group", event.group, may_follow)?;
+        previous = Some(event.group);
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests;

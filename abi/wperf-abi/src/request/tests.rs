@@ -1,0 +1,197 @@
+use super::*;
+use crate::client::{encode_assign, encode_core_set};
+use crate::{EventCode, EventFilter};
+use alloc::vec::Vec;
+use proptest::prelude::*;
+use zerocopy::IntoBytes;
+
+const CORES: usize = 130;
+
+fn event(code: u32, group: u16) -> AssignEvent {
+    AssignEvent {
+        code: EventCode(code),
+        group,
+        filter: EventFilter::NONE,
+    }
+}
+
+fn parse(ioctl: Ioctl, input: &[u8]) -> Result<Request<'_>> {
+    Request::parse(ioctl, input, CORES)
+}
+
+fn assign_error(cores: &[u32], events: &[AssignEvent], period_ms: u32) -> RequestError {
+    parse(Ioctl::Assign, &encode_assign(cores, events, period_ms)).unwrap_err()
+}
+
+#[test]
+fn a_query_with_input_is_refused() {
+    let error = parse(Ioctl::QueryVersion, &[0]).unwrap_err();
+    assert_eq!(
+        error,
+        RequestError::Length {
+            expected: 0,
+            actual: 1
+        }
+    );
+}
+
+#[test]
+fn a_core_that_does_not_exist_is_refused_wherever_it_is_named() {
+    let error = RequestError::Field {
+        field: "core",
+        value: 130,
+    };
+    for ioctl in [Ioctl::Release, Ioctl::Reset, Ioctl::Start, Ioctl::Stop] {
+        assert_eq!(
+            parse(ioctl, &encode_core_set(&[0, 130])).unwrap_err(),
+            error
+        );
+    }
+    for ioctl in [Ioctl::Read, Ioctl::QueryEvents] {
+        let input = OneCore {
+            core: 130,
+            reserved: 0,
+        };
+        assert_eq!(parse(ioctl, input.as_bytes()).unwrap_err(), error);
+    }
+    assert_eq!(assign_error(&[130], &[event(1, 0)], 0), error);
+}
+
+#[test]
+fn a_count_that_disagrees_with_the_length_is_refused() {
+    let mut input = encode_core_set(&[1]);
+    input.push(0);
+    let error = parse(Ioctl::Start, &input).unwrap_err();
+    assert_eq!(
+        error,
+        RequestError::Length {
+            expected: 16,
+            actual: 17
+        }
+    );
+    input[0] = 33;
+    let error = parse(Ioctl::Start, &input).unwrap_err();
+    assert_eq!(
+        error,
+        RequestError::Field {
+            field: "word_count",
+            value: 33
+        }
+    );
+}
+
+#[test]
+fn groups_are_numbered_from_zero_without_holes() {
+    let group = |value| RequestError::Field {
+        field: "group",
+        value,
+    };
+    assert_eq!(assign_error(&[0], &[event(1, 1)], 0), group(1));
+    assert_eq!(assign_error(&[0], &[event(1, 0), event(2, 2)], 0), group(2));
+    let back = [event(1, 0), event(2, 1), event(3, 0)];
+    assert_eq!(assign_error(&[0], &back, 0), group(0));
+}
+
+#[test]
+fn a_filter_that_leaves_nothing_to_count_is_refused() {
+    let nowhere = AssignEvent {
+        filter: EventFilter(3),
+        ..event(1, 0)
+    };
+    let error = RequestError::Field {
+        field: "filter",
+        value: 3,
+    };
+    assert_eq!(assign_error(&[0], &[nowhere], 0), error);
+}
+
+#[test]
+fn a_period_outside_the_limits_is_refused_and_zero_is_the_default() {
+    let error = |value| RequestError::Field {
+        field: "period_ms",
+        value,
+    };
+    assert_eq!(assign_error(&[0], &[event(1, 0)], 9), error(9));
+    assert_eq!(assign_error(&[0], &[event(1, 0)], 101), error(101));
+    let input = encode_assign(&[0], &[event(1, 0)], 0);
+    let Ok(Request::Assign(assignment)) = parse(Ioctl::Assign, &input) else {
+        panic!()
+    };
+    assert_eq!(assignment.period_ms, PERIOD_DEFAULT_MS);
+}
+
+#[test]
+fn an_assignment_without_or_with_too_many_events_is_refused() {
+    let error = |value| RequestError::Field {
+        field: "event_count",
+        value,
+    };
+    assert_eq!(assign_error(&[0], &[], 0), error(0));
+    assert_eq!(assign_error(&[0], &[event(1, 0); 129], 0), error(129));
+}
+
+#[test]
+fn an_unknown_mode_is_refused() {
+    let input = [
+        AcquireHeader {
+            word_count: 1,
+            mode: AcquireMode(2),
+        }
+        .as_bytes(),
+        &[1; 8],
+    ]
+    .concat();
+    let error = parse(Ioctl::Acquire, &input).unwrap_err();
+    assert_eq!(
+        error,
+        RequestError::Field {
+            field: "mode",
+            value: 2
+        }
+    );
+}
+
+fn cases() -> ProptestConfig {
+    let cases = if cfg!(miri) { 4 } else { 512 };
+    ProptestConfig {
+        cases,
+        failure_persistence: None,
+        ..ProptestConfig::default()
+    }
+}
+
+proptest! {
+    #![proptest_config(cases())]
+
+    #[test]
+    fn no_input_whatsoever_makes_the_parser_panic(
+        which in 0..Ioctl::ALL.len(), input in prop::collection::vec(any::<u8>(), 0..400),
+        cores in 0..2048usize,
+    ) {
+        if let Ok(Request::Assign(assignment)) = Request::parse(Ioctl::ALL[which], &input, cores) {
+            prop_assert!(assignment.cores.iter().all(|core| (core as usize) < cores));
+        }
+    }
+
+    #[test]
+    fn what_a_client_encodes_the_driver_reads(
+        cores in prop::collection::btree_set(0..130u32, 1..20),
+        raw in prop::collection::vec((any::<u32>(), any::<bool>(), 0..3u16), 1..128),
+        period_ms in PERIOD_MIN_MS..=PERIOD_MAX_MS,
+        misalignment in 0..8usize,
+    ) {
+        let mut group = 0;
+        let events: Vec<_> = raw.iter().enumerate().map(|(i, &(code, new_group, filter))| {
+            group += u16::from(new_group && i > 0);
+            AssignEvent { filter: EventFilter(filter), ..event(code, group) }
+        }).collect();
+        let cores: Vec<u32> = cores.into_iter().collect();
+        let mut input = alloc::vec![0; misalignment];
+        input.extend(encode_assign(&cores, &events, period_ms));
+        let request = parse(Ioctl::Assign, &input[misalignment..]);
+        let Ok(Request::Assign(assignment)) = request else { panic!("{request:?}") };
+        prop_assert_eq!(assignment.cores.iter().collect::<Vec<_>>(), cores);
+        prop_assert_eq!(assignment.period_ms, period_ms);
+        prop_assert_eq!(assignment.events().collect::<Vec<_>>(), events);
+    }
+}
