@@ -17,6 +17,7 @@ mod error;
 mod image;
 mod map;
 mod parse;
+mod symbols;
 
 pub use analysis::{Analysis, KusdReference, Refusal, Site, SiteKind, Treatment};
 pub use error::{ImageError, ImageFault, Place};
@@ -25,3 +26,4 @@ pub use image::{
     MAX_IMAGE_SIZE, Machine, PdbReference, Section, Signature, VersionInfo,
 };
 pub use map::{MapError, MapOptions, MappedImage, Paged, Protection};
+pub use symbols::{Frame, Location, Symbols, SymbolsError};

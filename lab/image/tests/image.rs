@@ -12,3 +12,5 @@ mod parse;
 mod run;
 #[path = "image/support.rs"]
 mod support;
+#[path = "image/symbols.rs"]
+mod symbols;
