@@ -87,7 +87,7 @@ impl<T: PerCore> PerCpu<T> {
     }
 
     /// All values, in the order of processors.
-    pub fn iter(&self) -> impl Iterator<Item = (CoreId, &T)> {
+    pub fn iter(&self) -> impl Iterator<Item = (CoreId, &T)> + Clone {
         self.slots.iter().map(|slot| (slot.core, &slot.value))
     }
 

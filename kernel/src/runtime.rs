@@ -5,6 +5,9 @@
 )]
 #![cfg(windows)]
 
+mod memory;
+
+use core::ffi::c_void;
 use nt::stop::StopCode;
 
 /// Stop code of a panic in driver code: of the range left to drivers.
@@ -30,4 +33,17 @@ fn panic(info: &core::panic::PanicInfo<'_>) -> ! {
 #[unsafe(no_mangle)]
 static _fltused: i32 = 0;
 
-mod memory;
+/// Personality of the frames of the precompiled core library, which was built to unwind.
+///
+/// Nothing unwinds through a driver. An exception that passes such a frame goes on to the next one
+/// (`ExceptionContinueSearch`, excpt.h).
+#[unsafe(no_mangle)]
+extern "C" fn __CxxFrameHandler3(
+    _record: *mut c_void,
+    _frame: *mut c_void,
+    _context: *mut c_void,
+    _dispatcher: *mut c_void,
+) -> i32 {
+    const EXCEPTION_CONTINUE_SEARCH: i32 = 1;
+    EXCEPTION_CONTINUE_SEARCH
+}

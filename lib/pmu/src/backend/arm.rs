@@ -182,11 +182,7 @@ impl<R: ArmRegisters> Pmu for ArmPmu<'_, R> {
     }
 
     fn mask(&self, slot: Slot) -> u64 {
-        let model = Model::Arm(self.model);
-        match slot {
-            Slot::General(_) => low_bits(model.general_bits()),
-            Slot::Fixed(_) => low_bits(model.fixed_bits()),
-        }
+        low_bits(Model::Arm(self.model).bits(slot))
     }
 }
 

@@ -162,7 +162,7 @@ fn software_events_say_what_they_are() {
         counts,
         [(500, time), (1500, time | count_flags::UNFILTERED)]
     );
-    assert!(!core.needs_ticks(&SoftwarePmu(&mut clock)));
+    assert!(!core.needs_ticks(&Model::Software));
 }
 
 /// What may happen to a core, in any order.
