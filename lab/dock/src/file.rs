@@ -3,7 +3,6 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-
 use lab_image::{Analysis, Image, ImageError, Symbols};
 use lab_ntos::{DriverFile, Symbol, Symbolize};
 
@@ -43,7 +42,11 @@ impl Symbolize for FromPdb {
     fn locate(&self, rva: u32) -> Option<Symbol> {
         let location = self.0.location(rva)?;
         let line = location.frame.file.zip(location.frame.line);
-        Some(Symbol { function: location.frame.function, offset: u64::from(location.offset), line })
+        Some(Symbol {
+            function: location.frame.function,
+            offset: u64::from(location.offset),
+            line,
+        })
     }
 }
 
@@ -51,13 +54,29 @@ impl Symbolize for FromPdb {
 ///
 /// Errors: the file can't be read, or is no x86-64 or Arm64 driver.
 pub fn read_driver(path: &Path) -> Result<Read, ReadError> {
-    let bytes = std::fs::read(path).map_err(|source| ReadError::Io { path: path.to_owned(), source })?;
-    let image = Image::parse(&bytes).map_err(|source| ReadError::Image { path: path.to_owned(), source })?;
+    let bytes = std::fs::read(path).map_err(|source| ReadError::Io {
+        path: path.to_owned(),
+        source,
+    })?;
+    let image = Image::parse(&bytes).map_err(|source| ReadError::Image {
+        path: path.to_owned(),
+        source,
+    })?;
     let analysis = Analysis::for_loading(&image);
     let symbols = Symbols::beside(&image, path);
     let no_symbols = symbols.as_ref().err().map(ToString::to_string);
-    let symbols = symbols.ok().map(|symbols| Arc::new(FromPdb(symbols)) as Arc<dyn Symbolize>);
-    let name = path.file_stem().map_or_else(|| "driver".into(), |stem| stem.to_string_lossy().into_owned());
-    let driver = DriverFile { name, image: Arc::new(image), analysis: Arc::new(analysis), symbols };
+    let symbols = symbols
+        .ok()
+        .map(|symbols| Arc::new(FromPdb(symbols)) as Arc<dyn Symbolize>);
+    let name = path.file_stem().map_or_else(
+        || "driver".into(),
+        |stem| stem.to_string_lossy().into_owned(),
+    );
+    let driver = DriverFile {
+        name,
+        image: Arc::new(image),
+        analysis: Arc::new(analysis),
+        symbols,
+    };
     Ok(Read { driver, no_symbols })
 }
