@@ -7,6 +7,7 @@ use std::sync::Arc;
 use criterion::{Criterion, criterion_group, criterion_main};
 use lab_image::{Analysis, Image, MapOptions, MappedImage};
 
+#[expect(dead_code, reason = "shared with tests that use more of it")]
 #[path = "../tests/image/support.rs"]
 mod support;
 
