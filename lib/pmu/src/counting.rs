@@ -11,7 +11,7 @@
 
 use crate::backend::Pmu;
 use crate::schedule::{Place, Schedule, ScheduledEvent};
-use crate::{Slot, SlotSet};
+use crate::{Model, Slot, SlotSet};
 use core::ops::{Deref, DerefMut};
 use wperf_abi::State;
 use wperf_abi::record::{EventCount, count_flags};
@@ -71,13 +71,14 @@ impl<S: Deref<Target = [ScheduledEvent]> + DerefMut> Core<S> {
     }
 
     /// Whether the core must be looked at now and then: to rotate, or before a counter wraps.
-    pub fn needs_ticks(&self, pmu: &impl Pmu) -> bool {
+    #[must_use]
+    pub fn needs_ticks(&self, model: &Model) -> bool {
         self.run.as_ref().is_some_and(|run| {
-            let narrow = |event: &ScheduledEvent| match event.place {
+            let is_narrow = |event: &ScheduledEvent| match event.place {
                 Place::Nowhere => false,
-                Place::Always(slot) | Place::Window(_, slot) => pmu.mask(slot) != u64::MAX,
+                Place::Always(slot) | Place::Window(_, slot) => model.bits(slot) < 64,
             };
-            run.windows > 1 || run.events.iter().any(narrow)
+            run.windows > 1 || run.events.iter().any(is_narrow)
         })
     }
 

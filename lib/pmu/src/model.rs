@@ -1,5 +1,6 @@
 //! What a PMU has, and which of its counters can take an event.
 
+use crate::Slot;
 use wperf_abi::EventCode;
 use wperf_abi::record::PmuKind;
 
@@ -119,6 +120,15 @@ impl Model {
         match self {
             Self::X86(model) => model.fixed_bits,
             Self::Arm(_) | Self::Software => 64,
+        }
+    }
+
+    /// Width of a counter. Units: bits.
+    #[must_use]
+    pub const fn bits(&self, slot: Slot) -> u8 {
+        match slot {
+            Slot::General(_) => self.general_bits(),
+            Slot::Fixed(_) => self.fixed_bits(),
         }
     }
 

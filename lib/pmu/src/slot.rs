@@ -25,6 +25,22 @@ impl SlotSet {
         fixed: 0,
     };
 
+    /// The first so many of each kind.
+    #[must_use]
+    pub const fn first(general: u8, fixed: u8) -> Self {
+        let general = if general >= 64 {
+            u64::MAX
+        } else {
+            (1 << general) - 1
+        };
+        let fixed = if fixed >= 32 {
+            u32::MAX
+        } else {
+            (1 << fixed) - 1
+        };
+        Self { general, fixed }
+    }
+
     /// Whether there is no counter in it.
     #[must_use]
     pub const fn is_empty(self) -> bool {

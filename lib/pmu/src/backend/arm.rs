@@ -52,32 +52,27 @@ const EXCLUDE_EL0: u64 = 1 << 30;
 
 /// [`Pmu`] over Arm system registers.
 #[derive(Debug)]
-pub struct ArmPmu<R> {
+pub struct ArmPmu<'s, R> {
     model: ArmModel,
     registers: R,
+    before: &'s mut ArmBefore,
+}
+
+/// How shared registers were before they were borrowed; one per core, kept from start to stop.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct ArmBefore {
     was_enabled: bool,
-    cycle: CycleCounter,
+    cycle_filter: u64,
+    cycles_ran: bool,
 }
 
-/// How the cycle counter was before it was borrowed.
-#[derive(Clone, Copy, Debug)]
-struct CycleCounter {
-    filter: u64,
-    was_running: bool,
-}
-
-impl<R: ArmRegisters> ArmPmu<R> {
+impl<'s, R: ArmRegisters> ArmPmu<'s, R> {
     /// For a core of this model.
-    pub const fn new(model: ArmModel, registers: R) -> Self {
-        let cycle = CycleCounter {
-            filter: 0,
-            was_running: false,
-        };
+    pub const fn new(model: ArmModel, registers: R, before: &'s mut ArmBefore) -> Self {
         Self {
             model,
             registers,
-            was_enabled: false,
-            cycle,
+            before,
         }
     }
 
@@ -98,7 +93,7 @@ const fn filter_bits(filter: EventFilter) -> u64 {
     }) | (if filter.counts_user() { 0 } else { EXCLUDE_EL0 })
 }
 
-impl<R: ArmRegisters> Pmu for ArmPmu<R> {
+impl<R: ArmRegisters> Pmu for ArmPmu<'_, R> {
     /// The cycle counter is shared by reading it, so it is never busy.
     fn busy(&mut self) -> SlotSet {
         SlotSet::EMPTY
@@ -106,8 +101,8 @@ impl<R: ArmRegisters> Pmu for ArmPmu<R> {
 
     fn begin(&mut self) {
         let control = self.control();
-        self.was_enabled = control & CONTROL_ENABLE != 0;
-        if !self.was_enabled {
+        self.before.was_enabled = control & CONTROL_ENABLE != 0;
+        if !self.before.was_enabled {
             self.registers
                 .write(ArmRegister::Control, control | CONTROL_ENABLE);
         }
@@ -115,7 +110,7 @@ impl<R: ArmRegisters> Pmu for ArmPmu<R> {
     }
 
     fn end(&mut self) {
-        if !self.was_enabled {
+        if !self.before.was_enabled {
             let control = self.control();
             self.registers
                 .write(ArmRegister::Control, control & !CONTROL_ENABLE);
@@ -141,11 +136,8 @@ impl<R: ArmRegisters> Pmu for ArmPmu<R> {
             }
             Slot::Fixed(_) => {
                 let enabled = self.registers.read(ArmRegister::EnableSet);
-                let before = self.registers.read(ArmRegister::CycleFilter);
-                self.cycle = CycleCounter {
-                    filter: before,
-                    was_running: enabled & CYCLE_BIT != 0,
-                };
+                self.before.cycle_filter = self.registers.read(ArmRegister::CycleFilter);
+                self.before.cycles_ran = enabled & CYCLE_BIT != 0;
                 self.registers
                     .write(ArmRegister::CycleFilter, filter_bits(filter));
             }
@@ -162,7 +154,7 @@ impl<R: ArmRegisters> Pmu for ArmPmu<R> {
             }
             Slot::Fixed(_) => self
                 .registers
-                .write(ArmRegister::CycleFilter, self.cycle.filter),
+                .write(ArmRegister::CycleFilter, self.before.cycle_filter),
         }
         self.registers.synchronize();
     }
@@ -176,7 +168,7 @@ impl<R: ArmRegisters> Pmu for ArmPmu<R> {
 
     fn disable(&mut self, slots: SlotSet) {
         // A cycle counter that ran before must run on: somebody reads it.
-        let kept = if self.cycle.was_running { CYCLE_BIT } else { 0 };
+        let kept = if self.before.cycles_ran { CYCLE_BIT } else { 0 };
         self.registers
             .write(ArmRegister::EnableClear, bits(slots) & !kept);
         self.registers.synchronize();
@@ -190,11 +182,7 @@ impl<R: ArmRegisters> Pmu for ArmPmu<R> {
     }
 
     fn mask(&self, slot: Slot) -> u64 {
-        let model = Model::Arm(self.model);
-        match slot {
-            Slot::General(_) => low_bits(model.general_bits()),
-            Slot::Fixed(_) => low_bits(model.fixed_bits()),
-        }
+        low_bits(Model::Arm(self.model).bits(slot))
     }
 }
 

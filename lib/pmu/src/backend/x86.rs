@@ -4,7 +4,7 @@
 //! whoever set them. Source: Intel SDM vol. 3 §20.2.
 
 use super::{Pmu, low_bits};
-use crate::{Slot, SlotSet, X86Model};
+use crate::{Model, Slot, SlotSet, X86Model};
 use wperf_abi::{EventCode, EventFilter};
 
 /// A model-specific register of the PMU.
@@ -182,10 +182,7 @@ impl<R: X86Registers> Pmu for X86Pmu<R> {
     }
 
     fn mask(&self, slot: Slot) -> u64 {
-        match slot {
-            Slot::General(_) => low_bits(self.model.counter_bits),
-            Slot::Fixed(_) => low_bits(self.model.fixed_bits),
-        }
+        low_bits(Model::X86(self.model).bits(slot))
     }
 }
 

@@ -1,5 +1,5 @@
 use super::*;
-use crate::backend::arm::{ArmPmu, fake::FakeArm};
+use crate::backend::arm::{ArmBefore, ArmPmu, fake::FakeArm};
 use crate::backend::software::{SoftwarePmu, fake::FakeClock};
 use crate::backend::x86::{X86Pmu, fake::FakeX86};
 use crate::{ArmModel, Model, X86Model, schedule};
@@ -116,6 +116,7 @@ fn the_arm_cycle_counter_is_read_by_difference_across_its_wrap() {
         announced: [u64::MAX; 2],
     };
     let (mut fake, mut core) = (FakeArm::new(model), Core::<Events>::default());
+    let mut before = ArmBefore::default();
     let free = SlotSet {
         general: 0b11,
         fixed: 1,
@@ -123,10 +124,11 @@ fn the_arm_cycle_counter_is_read_by_difference_across_its_wrap() {
     let assigned = [event(EventCode::CYCLES.0, 0), event(8, 1)];
     let (events, plan) = scheduled(&Model::Arm(model), free, &assigned);
     let _ = core.assign(events, plan);
-    core.start(&mut ArmPmu::new(model, &mut fake), 0);
+    core.start(&mut ArmPmu::new(model, &mut fake, &mut before), 0);
     fake.advance(|event, _| u64::from(event) * 100);
-    core.stop(&mut ArmPmu::new(model, &mut fake), 1);
+    core.stop(&mut ArmPmu::new(model, &mut fake, &mut before), 1);
     assert_eq!(values(&core), [0x11 * 100, 800]);
+    assert_eq!((fake.control & 1, fake.enabled), (0, 0));
 }
 
 #[test]
@@ -160,7 +162,7 @@ fn software_events_say_what_they_are() {
         counts,
         [(500, time), (1500, time | count_flags::UNFILTERED)]
     );
-    assert!(!core.needs_ticks(&SoftwarePmu(&mut clock)));
+    assert!(!core.needs_ticks(&Model::Software));
 }
 
 /// What may happen to a core, in any order.

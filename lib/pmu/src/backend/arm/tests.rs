@@ -14,7 +14,8 @@ fn slots(general: u64, fixed: u32) -> SlotSet {
 #[test]
 fn a_programmed_counter_counts_its_event_in_its_modes() {
     let mut fake = FakeArm::new(MODEL);
-    let mut pmu = ArmPmu::new(MODEL, &mut fake);
+    let mut before = ArmBefore::default();
+    let mut pmu = ArmPmu::new(MODEL, &mut fake, &mut before);
     pmu.begin();
     pmu.program(
         Slot::General(5),
@@ -42,7 +43,8 @@ fn the_cycle_counter_is_lent_and_given_back_as_it_was() {
         fake.cycle_filter = 0x4000_0000;
         fake.enabled = if was_running { CYCLE_BIT } else { 0 };
         let enabled_before = fake.enabled;
-        let mut pmu = ArmPmu::new(MODEL, &mut fake);
+        let mut before = ArmBefore::default();
+        let mut pmu = ArmPmu::new(MODEL, &mut fake, &mut before);
         pmu.begin();
         pmu.program(
             Slot::Fixed(0),
@@ -70,7 +72,8 @@ fn control_keeps_the_bits_of_the_operating_system() {
         let mut fake = FakeArm::new(MODEL);
         fake.control |= LONG_CYCLES | before;
         let control = fake.control;
-        let mut pmu = ArmPmu::new(MODEL, &mut fake);
+        let mut before = ArmBefore::default();
+        let mut pmu = ArmPmu::new(MODEL, &mut fake, &mut before);
         pmu.begin();
         assert_eq!(pmu.registers.control, control | CONTROL_ENABLE);
         pmu.end();
@@ -83,7 +86,8 @@ fn a_neighbours_counter_goes_on_undisturbed() {
     let mut fake = FakeArm::new(MODEL);
     fake.foreign = 1;
     fake.enabled = 1;
-    let mut pmu = ArmPmu::new(MODEL, &mut fake);
+    let mut before = ArmBefore::default();
+    let mut pmu = ArmPmu::new(MODEL, &mut fake, &mut before);
     pmu.begin();
     pmu.program(Slot::General(1), EventCode(8), EventFilter::NONE);
     pmu.enable(slots(0b10, 0));
