@@ -102,8 +102,8 @@ impl Analysis {
 /// A site as found, before it is known what refers to its surroundings.
 struct Finding {
     site: Site,
-    /// Bytes that would move, for kinds that deserve a trampoline.
-    window: Option<Result<Window, Refusal>>,
+    /// Bytes that could move, best first, for kinds that deserve a trampoline.
+    windows: Option<Result<Vec<Window>, Refusal>>,
     /// First byte of the function, if only a reference can prove that it is code.
     unproven_start: Option<u32>,
 }
@@ -133,7 +133,7 @@ fn examine(function: &Function, depth: Depth, findings: &mut Vec<Finding>) {
                 },
                 refusal: None,
             },
-            window: hot.then(|| window::choose(&function.instructions, index)),
+            windows: hot.then(|| window::choose(&function.instructions, index)),
             unproven_start: (!function.in_function_table && needed_to_load)
                 .then_some(function.start),
         });
@@ -162,12 +162,11 @@ fn conclude(image: &Image, kusd: Vec<KusdReference>, findings: Vec<Finding>) -> 
                 }
                 return site;
             }
-            match finding.window {
-                None => {}
-                Some(window) => match place(&site, window, &references, &fixed, &mut builder) {
+            if let Some(windows) = finding.windows {
+                match place(&site, windows, &references, &fixed, &mut builder) {
                     Ok(()) => site.treatment = Treatment::Trampoline,
                     Err(refusal) => site.refusal = Some(refusal),
-                },
+                }
             }
             site
         })
@@ -186,28 +185,40 @@ fn questions(findings: &[Finding]) -> Vec<core::ops::Range<u32>> {
         .iter()
         .flat_map(|finding| {
             let start = finding.unproven_start.map(|start| start..start + 1);
-            let inside = match &finding.window {
-                Some(Ok(window)) => Some(window.inside()),
-                _ => None,
+            let windows = match &finding.windows {
+                Some(Ok(windows)) => windows.as_slice(),
+                _ => &[],
             };
+            let inside = windows.iter().map(Window::inside);
             start.into_iter().chain(inside)
         })
         .collect()
 }
 
+/// Places the first window that can be; the reason against the best one, if none can.
 fn place(
     site: &Site,
-    window: Result<Window, Refusal>,
+    windows: Result<Vec<Window>, Refusal>,
     references: &References,
     fixed: &[u32],
     builder: &mut Builder,
 ) -> Result<(), Refusal> {
-    let window = window?;
-    if references.any_in(window.inside()) {
-        return Err(Refusal::BranchTarget);
+    let mut first = None;
+    for window in windows? {
+        let window = &window;
+        let refusal = if references.any_in(window.inside()) {
+            Refusal::BranchTarget
+        } else if window.overlaps_fixed(fixed) {
+            Refusal::Relocation
+        } else if builder.collides(window) {
+            Refusal::Neighbour
+        } else {
+            match builder.add(site.kind, window) {
+                Ok(()) => return Ok(()),
+                Err(refusal) => refusal,
+            }
+        };
+        first.get_or_insert(refusal);
     }
-    if window.overlaps_fixed(fixed) {
-        return Err(Refusal::Relocation);
-    }
-    builder.add(site.kind, &window)
+    Err(first.unwrap_or(Refusal::TooShort))
 }
