@@ -23,7 +23,7 @@ mod window;
 
 use crate::image::{Image, Machine};
 use code::Function;
-use references::References;
+use references::{Branches, References};
 use site::Nature;
 pub use site::{KusdReference, Refusal, Site, SiteKind, Treatment};
 use trampoline::Builder;
@@ -67,12 +67,18 @@ impl Analysis {
         }
         let kusd = kusd::find(image);
         let mut findings = Vec::new();
+        let mut decoded = Vec::new();
         for section in image.sections().iter().filter(|s| s.is_executable()) {
             for function in code::functions(image, section, depth) {
+                let before = findings.len();
                 examine(&function, depth, &mut findings);
+                if findings.len() > before {
+                    decoded.push(Branches::of(&function));
+                }
             }
         }
-        conclude(image, kusd, findings)
+        let references = References::collect(image, questions(&findings), &decoded);
+        conclude(image, kusd, findings, &references)
     }
 
     /// The sites, in ascending order of rva.
@@ -141,8 +147,12 @@ fn examine(function: &Function, depth: Depth, findings: &mut Vec<Finding>) {
 }
 
 /// Decides each site's treatment and lays out the trampolines.
-fn conclude(image: &Image, kusd: Vec<KusdReference>, findings: Vec<Finding>) -> Analysis {
-    let references = References::collect(image, &questions(&findings));
+fn conclude(
+    image: &Image,
+    kusd: Vec<KusdReference>,
+    findings: Vec<Finding>,
+    references: &References,
+) -> Analysis {
     let fixed = kusd
         .iter()
         .map(|reference| reference.rva)
@@ -163,7 +173,7 @@ fn conclude(image: &Image, kusd: Vec<KusdReference>, findings: Vec<Finding>) -> 
                 return site;
             }
             if let Some(windows) = finding.windows {
-                match place(&site, windows, &references, &fixed, &mut builder) {
+                match place(&site, windows, references, &fixed, &mut builder) {
                     Ok(()) => site.treatment = Treatment::Trampoline,
                     Err(refusal) => site.refusal = Some(refusal),
                 }
