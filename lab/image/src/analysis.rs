@@ -23,7 +23,7 @@ mod window;
 
 use crate::image::{Image, Machine};
 use code::Function;
-use references::{Branches, References};
+use references::{Decoded, References};
 use site::Nature;
 pub use site::{KusdReference, Refusal, Site, SiteKind, Treatment};
 use trampoline::Builder;
@@ -73,7 +73,7 @@ impl Analysis {
                 let before = findings.len();
                 examine(&function, depth, &mut findings);
                 if findings.len() > before {
-                    decoded.push(Branches::of(&function));
+                    decoded.push(Decoded::of(&function));
                 }
             }
         }

@@ -2,9 +2,8 @@
 //!
 //! The answer errs on the side of yes. Four bytes of code at any alignment, read as a displacement or an rva, aligned
 //! words of data read as an rva, one-byte displacements of branches, and the addresses that relocations mark: if one
-//! of these meets the byte, it is taken as referred to. A yes by chance costs a faster patch, nothing else. Only in
-//! functions that were decoded are branches with one-byte displacements known, rather than guessed from bytes, which
-//! would be wrong too often.
+//! of these meets the byte, it is taken as referred to. A yes by chance costs a faster patch, nothing else. In functions
+//! that were decoded anyway, references are known rather than guessed.
 
 use core::ops::Range;
 
@@ -21,15 +20,15 @@ pub(super) struct References {
     found: Vec<u32>,
 }
 
-/// A decoded function's direct branches.
-pub(super) struct Branches {
+/// What a decoded function refers to.
+pub(super) struct Decoded {
     /// The function's bytes.
-    pub(super) function: Range<u32>,
-    /// Where its direct branches and calls lead.
-    pub(super) targets: Vec<u32>,
+    function: Range<u32>,
+    /// Where its direct branches and calls lead, and what it addresses relative to itself.
+    targets: Vec<u32>,
 }
 
-impl Branches {
+impl Decoded {
     pub(super) fn of(function: &Function) -> Self {
         let end = function.instructions.last().map(Instruction::next_ip);
         let rva = |ip: u64| u32::try_from(ip).ok();
@@ -38,8 +37,13 @@ impl Branches {
             targets: function
                 .instructions
                 .iter()
-                .filter(|instruction| instruction.op0_kind() == OpKind::NearBranch64)
-                .filter_map(|instruction| rva(instruction.near_branch_target()))
+                .filter_map(|instruction| match instruction.op0_kind() {
+                    OpKind::NearBranch64 => Some(instruction.near_branch_target()),
+                    _ => instruction
+                        .is_ip_rel_memory_operand()
+                        .then(|| instruction.ip_rel_memory_address()),
+                })
+                .filter_map(rva)
                 .collect(),
         }
     }
@@ -47,15 +51,16 @@ impl Branches {
 
 impl References {
     /// Searches the image for references into the given ranges; `decoded` are functions in ascending order.
-    pub(super) fn collect(image: &Image, questions: Vec<Range<u32>>, decoded: &[Branches]) -> Self {
-        let mut search = Search::new(questions);
+    pub(super) fn collect(image: &Image, questions: Vec<Range<u32>>, decoded: &[Decoded]) -> Self {
+        let covered = merged(decoded.iter().map(|d| d.function.clone()).collect());
+        let mut search = Search::new(questions, covered);
         if !search.questions.is_empty() {
             for &target in decoded.iter().flat_map(|function| &function.targets) {
                 search.note(target);
             }
             search.fixed_points(image);
             for section in image.sections() {
-                search.section(section, image.stored(section), decoded);
+                search.section(section, image.stored(section));
             }
         }
         Self {
@@ -80,18 +85,21 @@ pub(super) fn sorted(rvas: impl Iterator<Item = u32>) -> Vec<u32> {
 struct Search {
     /// Ascending and disjoint.
     questions: Vec<Range<u32>>,
+    /// Decoded code, ascending and disjoint: its references are known.
+    decoded: Vec<Range<u32>>,
     lowest: u32,
     span: u32,
     found: Vec<u32>,
 }
 
 impl Search {
-    fn new(questions: Vec<Range<u32>>) -> Self {
+    fn new(questions: Vec<Range<u32>>, decoded: Vec<Range<u32>>) -> Self {
         let questions = merged(questions);
         let lowest = questions.first().map_or(0, |range| range.start);
         let highest = questions.last().map_or(0, |range| range.end);
         Self {
             questions,
+            decoded,
             lowest,
             span: highest - lowest,
             found: Vec::new(),
@@ -124,10 +132,10 @@ impl Search {
         }
     }
 
-    fn section(&mut self, section: &Section, bytes: &[u8], decoded: &[Branches]) {
+    fn section(&mut self, section: &Section, bytes: &[u8]) {
         if section.is_executable() {
             self.words(section, bytes, 1);
-            self.short_branches(section, bytes, decoded);
+            self.short_branches(section, bytes);
         } else {
             self.words(section, bytes, 4);
         }
@@ -141,19 +149,20 @@ impl Search {
             .zip(bytes.windows(4).step_by(step))
         {
             let word = u32::from_le_bytes([word[0], word[1], word[2], word[3]]);
-            if word.wrapping_sub(self.lowest) < self.span {
-                self.note(word);
-            }
             let target = rva.wrapping_add(4).wrapping_add(word);
-            if in_code && target.wrapping_sub(self.lowest) < self.span {
-                self.note(target);
+            let near = |rva: u32| rva.wrapping_sub(self.lowest) < self.span;
+            let (as_rva, as_displacement) = (near(word), in_code && near(target));
+            if (as_rva || as_displacement) && !covers(&self.decoded, rva) {
+                self.note(word);
+                if in_code {
+                    self.note(target);
+                }
             }
         }
     }
 
     /// Branches with a one-byte displacement near each range, where nothing better is known.
-    fn short_branches(&mut self, section: &Section, bytes: &[u8], decoded: &[Branches]) {
-        let decoded = merged(decoded.iter().map(|d| d.function.clone()).collect());
+    fn short_branches(&mut self, section: &Section, bytes: &[u8]) {
         for question in self.questions.clone() {
             let first = question.start.saturating_sub(SHORT_REACH).max(section.rva);
             let last = question.end.saturating_add(SHORT_REACH);
@@ -164,7 +173,7 @@ impl Search {
                     break;
                 };
                 let branch = matches!(opcode, 0x70..=0x7f | 0xe0..=0xe3 | 0xeb);
-                if branch && !covers(&decoded, rva) {
+                if branch && !covers(&self.decoded, rva) {
                     let distance = i32::from(displacement.cast_signed());
                     self.note(rva.wrapping_add(2).wrapping_add_signed(distance));
                 }
