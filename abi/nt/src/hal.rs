@@ -20,8 +20,10 @@ pub struct PHYSICAL_COUNTER_RESOURCE_DESCRIPTOR {
     pub CounterIndex: u32,
     /// `Range.End`.
     pub RangeEnd: u32,
+    /// The rest of the union's largest arm, `EventBufferConfiguration`.
+    pub _rest: u64,
 }
-layout!(PHYSICAL_COUNTER_RESOURCE_DESCRIPTOR, 0x10, CounterIndex @ 8);
+layout!(PHYSICAL_COUNTER_RESOURCE_DESCRIPTOR, 0x18, CounterIndex @ 8);
 
 #[repr(C)]
 pub struct PHYSICAL_COUNTER_RESOURCE_LIST {
@@ -29,7 +31,7 @@ pub struct PHYSICAL_COUNTER_RESOURCE_LIST {
     pub _pad: u32,
     pub Descriptors: [PHYSICAL_COUNTER_RESOURCE_DESCRIPTOR; 1],
 }
-layout!(PHYSICAL_COUNTER_RESOURCE_LIST, 0x18, Descriptors @ 8);
+layout!(PHYSICAL_COUNTER_RESOURCE_LIST, 0x20, Descriptors @ 8);
 
 pub type HalAllocateHardwareCountersFn = unsafe extern "efiapi" fn(
     GroupAffinty: *mut GROUP_AFFINITY,

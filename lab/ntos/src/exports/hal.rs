@@ -49,14 +49,15 @@ impl Machine {
         if self.must_fail() {
             return Err(STATUS_INSUFFICIENT_RESOURCES);
         }
-        let first = field!(list, Descriptors).cast::<PHYSICAL_COUNTER_RESOURCE_DESCRIPTOR>();
+        let descriptors = field!(list, Descriptors).cast::<PHYSICAL_COUNTER_RESOURCE_DESCRIPTOR>();
         let mut counters = Vec::new();
         for index in 0..get!(list, Count).min(64) as usize {
-            let descriptor = guest::read(first.wrapping_add(index));
-            match descriptor.Type {
-                ResourceTypeSingle => counters.push(descriptor.CounterIndex),
-                ResourceTypeRange if descriptor.RangeEnd < 64 => {
-                    counters.extend(descriptor.CounterIndex..=descriptor.RangeEnd)
+            let descriptor = descriptors.wrapping_add(index);
+            let first = get!(descriptor, CounterIndex);
+            match get!(descriptor, Type) {
+                ResourceTypeSingle => counters.push(first),
+                ResourceTypeRange if get!(descriptor, RangeEnd) < 64 => {
+                    counters.extend(first..=get!(descriptor, RangeEnd))
                 }
                 ResourceTypeOverflow => {}
                 _ => return Err(STATUS_INVALID_PARAMETER),
