@@ -35,8 +35,6 @@ pub enum Origin {
     Product,
     /// The architecture's.
     Architecture,
-    /// The software PMU's.
-    Software,
     /// The user's `-E`.
     Extra,
 }
@@ -248,7 +246,6 @@ fn events_of(product: &Product, extra: &[ExtraEvent]) -> Vec<Event> {
     };
     add(product.event_rows(), Origin::Product);
     add(product.architecture().event_rows(), Origin::Architecture);
-    add(table::software_events(), Origin::Software);
     events
 }
 

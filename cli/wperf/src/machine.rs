@@ -66,7 +66,7 @@ impl Machine {
         match config.pmu {
             PmuKind::ARM_PMUV3 => Product::from_midr(config.identification),
             PmuKind::X86_ARCHITECTURAL => Product::generic(Architecture::X86),
-            _ => Product::generic(Architecture::of_this_machine()),
+            _ => Product::generic(Architecture::Software),
         }
     }
 

@@ -2,7 +2,7 @@
 
 use super::{World, catalog_of};
 use crate::{
-    catalog::{Catalog, Metric, Origin},
+    catalog::{Architecture, Catalog, Metric, Origin},
     failure::Result,
     options::{Options, Verbosity},
     report::{
@@ -39,10 +39,10 @@ pub fn run(options: &Options, console: &mut Console<'_>, world: &World<'_>) -> R
 fn event_table(catalog: &Catalog) -> Table {
     let mut table = Table::new(&["Alias Name", "Raw Index", "Event Type"]);
     for event in catalog.events() {
-        let kind = match event.origin {
-            Origin::Product | Origin::Architecture => "[core PMU event]",
-            Origin::Software => "[software PMU event]",
-            Origin::Extra => "[core PMU event*]",
+        let kind = match (event.origin, catalog.product().architecture()) {
+            (Origin::Extra, _) => "[core PMU event*]",
+            (_, Architecture::Software) => "[software PMU event]",
+            (_, _) => "[core PMU event]",
         };
         table.push(vec![
             Cell::text(&event.name),

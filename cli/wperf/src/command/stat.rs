@@ -256,7 +256,7 @@ fn progress_bar(console: &Console<'_>, what: &'static str, total: Option<Duratio
     let (bar, template) = match total {
         Some(total) => (
             ProgressBar::new(millis(total)),
-            "{msg} ... [{bar:40}] {elapsed} of {len} ms",
+            "{msg} ... [{bar:40}] {pos} of {len} ms",
         ),
         None => (ProgressBar::new_spinner(), "{msg} ... {spinner} {elapsed}"),
     };
