@@ -1,2 +1,66 @@
-//! Placeholder.
+//! The NT kernel's driver interface, declared once.
+//!
+//! Types carry the WDK's names and exact layouts; each export is declared by
+//! [`image!`](macros) and expands to what every party needs: the import of a
+//! driver, the obligation of the lab ("fill this table"), and the contract
+//! that the verifier checks on every call.
+//!
+//! Layouts are those of 64-bit Windows (x86-64 and Arm64 agree on all of
+//! them). They are ours: `windows-sys` and the mingw-w64 headers are test
+//! oracles (`tests/layout.rs`), each wrong in places that the tests list.
 #![no_std]
+#![expect(
+    non_camel_case_types,
+    non_snake_case,
+    non_upper_case_globals,
+    missing_docs,
+    reason = "names as in the WDK, where they are documented"
+)]
+#![expect(unsafe_code, reason = "declares foreign functions; calls none")]
+
+#[macro_use]
+mod macros;
+
+pub mod base;
+pub mod contract;
+pub mod dbg;
+pub mod ex;
+pub mod hal;
+pub mod io;
+pub mod irp;
+pub mod ke;
+pub mod kpcr;
+pub mod mm;
+pub mod ob;
+pub mod ps;
+pub mod rtl;
+pub mod se;
+pub mod status;
+pub mod stop;
+pub mod zw;
+
+pub use contract::{Contract, Effects, Export};
+pub use status::NTSTATUS;
+
+/// Every function this crate declares, with its contract.
+pub fn contracts() -> impl Iterator<Item = &'static Contract> {
+    [
+        ke::CONTRACTS,
+        ex::CONTRACTS,
+        io::CONTRACTS,
+        mm::CONTRACTS,
+        ob::CONTRACTS,
+        ps::CONTRACTS,
+        rtl::CONTRACTS,
+        se::CONTRACTS,
+        zw::CONTRACTS,
+        hal::CONTRACTS,
+        dbg::CONTRACTS,
+    ]
+    .into_iter()
+    .flatten()
+}
+
+/// The images whose exports this crate declares: `hal.dll` is a forwarder
+/// to the kernel since Windows 10 2004.
+pub const KERNEL_IMAGES: [&str; 2] = ["ntoskrnl.exe", "hal.dll"];

@@ -83,6 +83,13 @@ mod tests {
     }
 
     #[test]
+    fn each_refusal_is_a_status_with_a_name() {
+        for &refusal in Refusal::ALL {
+            assert!(nt::NTSTATUS::from_u32(refusal.ntstatus()).name().is_some(), "{refusal:?}");
+        }
+    }
+
+    #[test]
     fn only_busy_carries_output() {
         for &refusal in Refusal::ALL {
             let is_warning = refusal.ntstatus() >> 30 == 2;

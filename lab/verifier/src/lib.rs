@@ -1,1 +1,12 @@
-//! Placeholder.
+//! The rules of the lab, and what it says when one is broken.
+//!
+//! A [`Rule`] is one item of one table: its stop code as Driver Verifier or
+//! the kernel reports it, what it means and what to do about it. A broken
+//! rule is a [`Finding`]; what a whole run amounts to is a [`Verdict`].
+#![forbid(unsafe_code)]
+
+pub mod report;
+pub mod rules;
+
+pub use report::{Access, Cpu, Finding, Frame, Leak, Verdict};
+pub use rules::{Rule, RuleId};

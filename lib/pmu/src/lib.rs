@@ -1,2 +1,27 @@
-//! Placeholder.
+//! Performance-monitor logic without a kernel: what can be counted, where, when, and for whom.
+//!
+//! - [`Model`]: what a core's PMU has, and which counter can take which event.
+//! - [`schedule`]: groups of events onto counters, in windows that take turns when they must.
+//! - [`Core`]: the run of one core: start, stop, tick, totals, generations.
+//! - [`Ownership`]: who holds which core.
+//! - [`backend`]: registers behind small traits, each with a fake that is stricter than hardware.
+//!
+//! Nothing here allocates: storage comes from the caller.
 #![no_std]
+#![forbid(unsafe_code)]
+
+#[cfg(test)]
+extern crate std;
+
+pub mod backend;
+mod counting;
+mod model;
+mod ownership;
+mod schedule;
+mod slot;
+
+pub use counting::{Core, Totals};
+pub use model::{ArmModel, Model, Placement, X86Model};
+pub use ownership::{BusyCore, Holder, Ownership, Session, SessionId};
+pub use schedule::{Free, Place, Schedule, ScheduleError, ScheduledEvent, schedule};
+pub use slot::{Slot, SlotSet};

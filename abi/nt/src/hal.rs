@@ -1,0 +1,48 @@
+//! Hardware abstraction layer. Exported by `hal.dll` before Windows 10 2004,
+//! by the kernel image since; drivers of ours find these at run time.
+
+use crate::base::{GROUP_AFFINITY, HANDLE};
+use crate::status::NTSTATUS;
+
+/// `PHYSICAL_COUNTER_RESOURCE_DESCRIPTOR_TYPE`.
+pub const ResourceTypeSingle: i32 = 0;
+pub const ResourceTypeRange: i32 = 1;
+pub const ResourceTypeExtendedCounterConfiguration: i32 = 2;
+pub const ResourceTypeOverflow: i32 = 3;
+pub const ResourceTypeEventBuffer: i32 = 4;
+
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct PHYSICAL_COUNTER_RESOURCE_DESCRIPTOR {
+    pub Type: i32,
+    pub Flags: u32,
+    /// `CounterIndex`, or `Range.Begin`.
+    pub CounterIndex: u32,
+    /// `Range.End`.
+    pub RangeEnd: u32,
+}
+layout!(PHYSICAL_COUNTER_RESOURCE_DESCRIPTOR, 0x10, CounterIndex @ 8);
+
+#[repr(C)]
+pub struct PHYSICAL_COUNTER_RESOURCE_LIST {
+    pub Count: u32,
+    pub _pad: u32,
+    pub Descriptors: [PHYSICAL_COUNTER_RESOURCE_DESCRIPTOR; 1],
+}
+layout!(PHYSICAL_COUNTER_RESOURCE_LIST, 0x18, Descriptors @ 8);
+
+pub type HalAllocateHardwareCountersFn = unsafe extern "efiapi" fn(
+    GroupAffinty: *mut GROUP_AFFINITY,
+    GroupCount: u32,
+    ResourceList: *mut PHYSICAL_COUNTER_RESOURCE_LIST,
+    CounterSetHandle: *mut HANDLE,
+) -> NTSTATUS;
+pub type HalFreeHardwareCountersFn =
+    unsafe extern "efiapi" fn(CounterSetHandle: HANDLE) -> NTSTATUS;
+
+image! {
+    /// Reserves performance counters, on all processors when `GroupCount` is 0.
+    fn HalAllocateHardwareCounters(GroupAffinty: *mut GROUP_AFFINITY, GroupCount: u32, ResourceList: *mut PHYSICAL_COUNTER_RESOURCE_LIST, CounterSetHandle: *mut HANDLE) -> NTSTATUS where irql == PASSIVE_LEVEL, FAILS, ACQUIRES;
+    /// Gives reserved performance counters back.
+    fn HalFreeHardwareCounters(CounterSetHandle: HANDLE) -> NTSTATUS where irql == PASSIVE_LEVEL, RELEASES;
+}

@@ -1,0 +1,159 @@
+//! One core: its processor, what is assigned to it, its counters.
+
+use crate::backend::{Before, CorePmu};
+use kernel::Result;
+use kernel::per_cpu::PerCore;
+use kernel::pool::PoolBox;
+use kernel::processor::{CurrentCore, Processor};
+use kernel::sync::SpinLock;
+use kernel::time::monotonic_ns;
+use pmu::backend::Pmu;
+use pmu::{Core, Model, Schedule, ScheduledEvent, SlotSet};
+use wperf_abi::State;
+
+/// Storage of a schedule.
+pub(crate) type Events = PoolBox<[ScheduledEvent]>;
+
+/// A core behind its lock: its timer, and whoever may act on it, meet here.
+pub(crate) struct CoreState {
+    inner: SpinLock<Inner>,
+}
+
+struct Inner {
+    processor: Option<Processor>,
+    model: Model,
+    /// Counters that may be used while somebody holds the core.
+    free: SlotSet,
+    before: Before,
+    core: Core<Events>,
+    period_ms: u32,
+}
+
+/// What does not change once a core has been looked at.
+#[derive(Clone, Copy)]
+pub(crate) struct Description {
+    pub(crate) processor: Option<Processor>,
+    pub(crate) model: Model,
+    pub(crate) free: SlotSet,
+}
+
+/// Whether the PMU of the processor may be used.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Hardware {
+    /// The system lends its counters.
+    Lent,
+    /// It does not: time is all there is to count.
+    NotLent,
+}
+
+impl CoreState {
+    pub(crate) fn new() -> Self {
+        Self {
+            inner: SpinLock::new(Inner {
+                processor: None,
+                model: Model::Software,
+                free: SlotSet::EMPTY,
+                before: Before::default(),
+                core: Core::default(),
+                period_ms: wperf_abi::PERIOD_DEFAULT_MS,
+            }),
+        }
+    }
+
+    /// Looks at the processor, once. On the core itself.
+    pub(crate) fn detect(&self, here: &CurrentCore, hardware: Hardware) {
+        let processor = here.detect();
+        let mut inner = self.inner.lock();
+        if hardware == Hardware::Lent {
+            inner.model = processor.model().unwrap_or(Model::Software);
+        }
+        inner.free = all_counters(&inner.model);
+        inner.processor = Some(processor);
+    }
+
+    pub(crate) fn describe(&self) -> Description {
+        let inner = self.inner.lock();
+        Description {
+            processor: inner.processor,
+            model: inner.model,
+            free: inner.free,
+        }
+    }
+
+    /// Readies the core for a new holder: nothing of the former one is left. On the core itself.
+    ///
+    /// `reserved` are the general-purpose counters that the system lends.
+    pub(crate) fn take(&self, here: &CurrentCore, reserved: u64) {
+        self.act(here, |core, pmu, now_ns| core.stop(pmu, now_ns));
+        let mut inner = self.inner.lock();
+        let busy = inner.pmu(here).1.busy();
+        let mut free = all_counters(&inner.model);
+        free.general &= reserved;
+        free.fixed &= !busy.fixed;
+        inner.free = free;
+    }
+
+    pub(crate) fn state(&self) -> State {
+        self.inner.lock().core.state()
+    }
+
+    /// Puts a schedule in; gives back the storage of the former one.
+    pub(crate) fn assign(
+        &self,
+        events: Events,
+        schedule: Schedule,
+        period_ms: u32,
+    ) -> Option<Events> {
+        let mut inner = self.inner.lock();
+        inner.period_ms = period_ms;
+        inner.core.assign(events, schedule)
+    }
+
+    /// Forgets what is assigned; gives its storage back.
+    pub(crate) fn clear(&self) -> Option<Events> {
+        self.inner.lock().core.clear()
+    }
+
+    /// Acts on the run of the core. On the core itself.
+    pub(crate) fn act(
+        &self,
+        here: &CurrentCore,
+        act: impl FnOnce(&mut Core<Events>, &mut CorePmu<'_>, u64),
+    ) {
+        let mut inner = self.inner.lock();
+        let (core, mut pmu) = inner.pmu(here);
+        act(core, &mut pmu, monotonic_ns());
+    }
+
+    /// How often the core must be looked at while it counts; `None` if never. Units: ms.
+    pub(crate) fn tick_period_ms(&self) -> Option<u32> {
+        let inner = self.inner.lock();
+        inner
+            .core
+            .needs_ticks(&inner.model)
+            .then_some(inner.period_ms)
+    }
+
+    /// Looks at the totals.
+    pub(crate) fn read<R>(&self, look: impl FnOnce(&Core<Events>) -> Result<R>) -> Result<R> {
+        look(&self.inner.lock().core)
+    }
+}
+
+impl Inner {
+    /// The run of the core, and the counters it runs on.
+    fn pmu<'a>(&'a mut self, here: &'a CurrentCore) -> (&'a mut Core<Events>, CorePmu<'a>) {
+        let pmu = CorePmu::new(here, self.processor.as_ref(), self.model, &mut self.before);
+        (&mut self.core, pmu)
+    }
+}
+
+impl PerCore for CoreState {
+    fn tick(&self, here: &CurrentCore) {
+        self.act(here, |core, pmu, now_ns| core.tick(pmu, now_ns));
+    }
+}
+
+fn all_counters(model: &Model) -> SlotSet {
+    SlotSet::first(model.general_counters(), model.fixed_counters())
+}

@@ -1,0 +1,53 @@
+//! From control code and bytes to one call, and from its answer to bytes.
+//!
+//! Everything in the input is checked, and room for the complete answer, before anything happens.
+
+use crate::session::File;
+use crate::{WperfDriver, control, query};
+use kernel::irp::Buffer;
+use kernel::{NtStatus, Result};
+use wperf_abi::record::{AcquireReply, AssignReply};
+use wperf_abi::{Ioctl, Refusal, Request};
+use zerocopy::IntoBytes;
+
+/// The status of a refusal.
+pub(crate) const fn refuse(refusal: Refusal) -> NtStatus {
+    NtStatus::from_u32(refusal.ntstatus())
+}
+
+/// Answers one device control.
+///
+/// IRQL: `PASSIVE_LEVEL`.
+/// Errors: [`Refusal`].
+pub(crate) fn ioctl(
+    driver: &WperfDriver,
+    file: &File,
+    code: u32,
+    buffer: &mut Buffer<'_>,
+) -> Result<()> {
+    let ioctl = Ioctl::from_code(code).ok_or(refuse(Refusal::UnknownCall))?;
+    let request = Request::parse(ioctl, buffer.input(), driver.cores.count())
+        .map_err(|error| refuse(error.into()))?;
+    match request {
+        Request::QueryVersion => query::version(buffer),
+        Request::QueryConfig => query::config(driver, buffer),
+        Request::QueryEvents(core) => query::events(driver, core, buffer),
+        Request::QueryOwnership => query::ownership(driver, file, buffer),
+        Request::Acquire(how, cores) => {
+            buffer.check_room(size_of::<AcquireReply>())?;
+            let (reply, outcome) = control::acquire(driver, file, cores, how)?;
+            buffer.push(reply.as_bytes())?;
+            outcome
+        }
+        Request::Assign(assignment) => {
+            buffer.check_room(size_of::<AssignReply>())?;
+            let reply = control::assign(driver, file, assignment)?;
+            buffer.push(reply.as_bytes())
+        }
+        Request::Release(cores) => control::release(driver, file, cores),
+        Request::Reset(cores) => control::reset(driver, file, cores),
+        Request::Start(cores) => control::start(driver, file, cores),
+        Request::Stop(cores) => control::stop(driver, file, cores),
+        Request::Read(core) => control::read(driver, file, core, buffer),
+    }
+}

@@ -1,0 +1,37 @@
+//! What belongs to one open handle.
+
+use kernel::Result;
+use kernel::status::STATUS_FILE_CLOSED;
+use kernel::sync::SpinLock;
+use pmu::Session;
+
+/// The session of a handle, until its last handle is closed.
+///
+/// Requests of one handle may come at the same time, so the session is locked; never for long.
+pub struct File {
+    session: SpinLock<Option<Session>>,
+}
+
+impl File {
+    pub(crate) const fn new(session: Session) -> Self {
+        Self {
+            session: SpinLock::new(Some(session)),
+        }
+    }
+
+    /// Looks at the session.
+    ///
+    /// Errors: `STATUS_FILE_CLOSED` for a request that comes after the cleanup.
+    pub(crate) fn with<R>(&self, look: impl FnOnce(&mut Session) -> R) -> Result<R> {
+        self.session
+            .lock()
+            .as_mut()
+            .map(look)
+            .ok_or(STATUS_FILE_CLOSED)
+    }
+
+    /// Ends it: whatever comes later on this handle fails.
+    pub(crate) fn close(&self) -> Option<Session> {
+        self.session.lock().take()
+    }
+}

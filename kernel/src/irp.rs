@@ -1,0 +1,217 @@
+//! Requests: from the I/O manager to the driver, and back.
+//!
+//! The file object's `FsContext` owns the driver's `File` from create to close.
+#![expect(unsafe_code, reason = "reads and completes IRPs")]
+
+use crate::device::state;
+use crate::driver::Driver;
+use crate::pool::PoolBox;
+use crate::{NtStatus, Result, status};
+use core::ffi::c_void;
+use core::marker::PhantomData;
+use core::ptr::NonNull;
+use nt::io::{IO_NO_INCREMENT, METHOD_BUFFERED};
+use nt::irp::{DEVICE_OBJECT, FILE_OBJECT, IO_STACK_LOCATION, IRP};
+
+/// The system buffer of a buffered device control: the input, then, in its place, the output.
+#[derive(Debug)]
+pub struct Buffer<'a> {
+    start: *mut u8,
+    input_bytes: usize,
+    room: usize,
+    written: usize,
+    _irp: PhantomData<&'a mut [u8]>,
+}
+
+impl Buffer<'_> {
+    /// What the client sent.
+    #[must_use]
+    pub fn input(&self) -> &[u8] {
+        if self.start.is_null() || self.written > 0 {
+            return &[];
+        }
+        // SAFETY: the I/O manager copied so many bytes here; nothing was written over them, and the
+        // borrow keeps it so.
+        unsafe { core::slice::from_raw_parts(self.start, self.input_bytes) }
+    }
+
+    /// Whether the client has room for an answer of so many bytes.
+    ///
+    /// Errors: `STATUS_BUFFER_TOO_SMALL`.
+    pub fn check_room(&self, bytes: usize) -> Result<()> {
+        if bytes <= self.room {
+            Ok(())
+        } else {
+            Err(status::STATUS_BUFFER_TOO_SMALL)
+        }
+    }
+
+    /// Appends to the output; the input is gone from then on.
+    ///
+    /// Errors: `STATUS_BUFFER_TOO_SMALL`; nothing is written then.
+    pub fn push(&mut self, bytes: &[u8]) -> Result<()> {
+        let end = self
+            .written
+            .checked_add(bytes.len())
+            .ok_or(status::STATUS_BUFFER_TOO_SMALL)?;
+        self.check_room(end)?;
+        if bytes.is_empty() {
+            return Ok(());
+        }
+        // SAFETY: `written <= room` bytes from `start`, which is not null if there is room.
+        let to = unsafe { self.start.add(self.written) };
+        // SAFETY: (1) `end <= room`: checked. (2) `bytes` is not the buffer: a borrow of the input
+        // would still hold `self`.
+        unsafe { core::ptr::copy_nonoverlapping(bytes.as_ptr(), to, bytes.len()) };
+        self.written = end;
+        Ok(())
+    }
+}
+
+/// A request under way. Completed once: by value.
+struct Request {
+    irp: NonNull<IRP>,
+}
+
+impl Request {
+    /// # Safety
+    /// `irp` must be a request that the I/O manager passed to a dispatch routine, not completed yet.
+    unsafe fn new(irp: *mut IRP) -> Option<Self> {
+        NonNull::new(irp).map(|irp| Self { irp })
+    }
+
+    fn location(&self) -> &IO_STACK_LOCATION {
+        // SAFETY: the request is valid until completed: invariant of the type.
+        let location = unsafe { (*self.irp.as_ptr()).CurrentStackLocation };
+        // SAFETY: a dispatched request has a current stack location.
+        unsafe { &*location }
+    }
+
+    fn file(&self) -> Result<NonNull<FILE_OBJECT>> {
+        NonNull::new(self.location().FileObject).ok_or(status::STATUS_INVALID_PARAMETER)
+    }
+
+    /// The driver's part of the file object, with the driver's own type.
+    ///
+    /// # Safety
+    /// The request must be for a device of `D`.
+    unsafe fn context<D: Driver>(&self) -> Result<&D::File> {
+        let file = self.file()?;
+        // SAFETY: the file object lives as long as the request.
+        let context = unsafe { (*file.as_ptr()).FsContext }.cast::<D::File>();
+        // SAFETY: null, or put there by `create::<D>` and left until close.
+        unsafe { context.as_ref() }.ok_or(status::STATUS_INVALID_PARAMETER)
+    }
+
+    /// Gives the request back to the I/O manager.
+    ///
+    /// IRQL: `<= DISPATCH_LEVEL`.
+    fn complete(self, status: NtStatus, information: usize) -> NtStatus {
+        let irp = self.irp.as_ptr();
+        // SAFETY: the request is valid until completed: invariant of the type.
+        let result = unsafe { &mut (*irp).IoStatus };
+        result.Status = status;
+        result.Information = information;
+        // SAFETY: valid, and not touched again: `self` ends here.
+        unsafe { nt::io::IofCompleteRequest(irp, IO_NO_INCREMENT) };
+        status
+    }
+}
+
+fn status_of(result: Result<()>) -> NtStatus {
+    result.err().unwrap_or(status::STATUS_SUCCESS)
+}
+
+/// IRP_MJ_CREATE. IRQL: `PASSIVE_LEVEL`.
+pub(crate) unsafe extern "efiapi" fn create<D: Driver>(
+    device: *mut DEVICE_OBJECT,
+    irp: *mut IRP,
+) -> NtStatus {
+    // SAFETY: the I/O manager passes a request of this device.
+    let Some(request) = (unsafe { Request::new(irp) }) else {
+        return status::STATUS_SUCCESS;
+    };
+    // SAFETY: a published device of `D`; it outlives its requests.
+    let driver = unsafe { state::<D>(device) };
+    let opened = request.file().and_then(|file| {
+        let context = PoolBox::try_new(D::TAG, driver.open()?)?;
+        let (pointer, _) = context.into_raw();
+        // SAFETY: the file object lives as long as the request, and its context is the driver's.
+        unsafe { (*file.as_ptr()).FsContext = pointer.as_ptr().cast::<c_void>() };
+        Ok(())
+    });
+    request.complete(status_of(opened), 0)
+}
+
+/// IRP_MJ_CLEANUP. IRQL: `PASSIVE_LEVEL`.
+pub(crate) unsafe extern "efiapi" fn cleanup<D: Driver>(
+    device: *mut DEVICE_OBJECT,
+    irp: *mut IRP,
+) -> NtStatus {
+    // SAFETY: the I/O manager passes a request of this device.
+    let Some(request) = (unsafe { Request::new(irp) }) else {
+        return status::STATUS_SUCCESS;
+    };
+    // SAFETY: a published device of `D`; it outlives its requests.
+    let driver = unsafe { state::<D>(device) };
+    // SAFETY: the request is for a device of `D`.
+    if let Ok(file) = unsafe { request.context::<D>() } {
+        driver.cleanup(file);
+    }
+    request.complete(status::STATUS_SUCCESS, 0)
+}
+
+/// IRP_MJ_CLOSE. IRQL: `PASSIVE_LEVEL`.
+pub(crate) unsafe extern "efiapi" fn close<D: Driver>(
+    _: *mut DEVICE_OBJECT,
+    irp: *mut IRP,
+) -> NtStatus {
+    // SAFETY: the I/O manager passes a request of this device.
+    let Some(request) = (unsafe { Request::new(irp) }) else {
+        return status::STATUS_SUCCESS;
+    };
+    if let Ok(file) = request.file() {
+        // SAFETY: the file object lives as long as the request, and its context is the driver's.
+        let context =
+            unsafe { core::mem::replace(&mut (*file.as_ptr()).FsContext, core::ptr::null_mut()) };
+        if let Some(pointer) = NonNull::new(context.cast::<D::File>()) {
+            // SAFETY: from `into_raw` in `create::<D>`, with this tag; close comes once.
+            drop(unsafe { PoolBox::from_raw((pointer, D::TAG)) });
+        }
+    }
+    request.complete(status::STATUS_SUCCESS, 0)
+}
+
+/// IRP_MJ_DEVICE_CONTROL. IRQL: `PASSIVE_LEVEL`.
+pub(crate) unsafe extern "efiapi" fn device_control<D: Driver>(
+    device: *mut DEVICE_OBJECT,
+    irp: *mut IRP,
+) -> NtStatus {
+    // SAFETY: the I/O manager passes a request of this device.
+    let Some(request) = (unsafe { Request::new(irp) }) else {
+        return status::STATUS_SUCCESS;
+    };
+    // SAFETY: a published device of `D`; it outlives its requests.
+    let driver = unsafe { state::<D>(device) };
+    // SAFETY: a device control has this arm of the union.
+    let parameters = unsafe { request.location().Parameters.DeviceIoControl };
+    if parameters.IoControlCode & 3 != METHOD_BUFFERED {
+        return request.complete(status::STATUS_INVALID_DEVICE_REQUEST, 0);
+    }
+    // SAFETY: the request is valid until completed.
+    let start = unsafe { (*irp).SystemBuffer }.cast::<u8>();
+    let bytes = |length: u32| if start.is_null() { 0 } else { length as usize };
+    let mut buffer = Buffer {
+        start,
+        input_bytes: bytes(parameters.InputBufferLength),
+        room: bytes(parameters.OutputBufferLength),
+        written: 0,
+        _irp: PhantomData,
+    };
+    // SAFETY: the request is for a device of `D`.
+    let file = unsafe { request.context::<D>() };
+    let result = file.and_then(|file| driver.ioctl(file, parameters.IoControlCode, &mut buffer));
+    let status = status_of(result);
+    let information = if status.is_error() { 0 } else { buffer.written };
+    request.complete(status, information)
+}

@@ -1,0 +1,266 @@
+//! The few routines that can't be written in Rust: changing stacks.
+//!
+//! A fiber has two stacks. Driver code runs on its *kernel stack* (24 KiB, as
+//! on Windows, so that overflows are true), host code on its *host stack*.
+//! [`call_driver`] goes from host to kernel stack, a thunk goes back:
+//!
+//! ```text
+//!  host stack:   fiber_main → call_driver ┐     ┌ export → call_driver ┐   ┌ export
+//!  kernel stack:                          └ DriverEntry → …            └ DPC → …
+//! ```
+#![expect(unsafe_code, reason = "naked functions: stack and register switching")]
+
+use std::arch::naked_asm;
+
+use crate::layout::{
+    HOST_RSP, PENDING, SLOT_API, SLOT_R12, SLOT_R13, SLOT_R14, SLOT_R15, SLOT_RBP, SLOT_RBX,
+    SLOT_RDI, SLOT_RSI, SLOT_RSP,
+};
+
+/// Calls `function` with `args` on the stack that ends at `stack`.
+///
+/// # Safety
+/// `gs` points at the current processor's block; `stack` is 16-byte aligned
+/// and the memory below it is a kernel stack of the running fiber; `function`
+/// is code with the Win64 convention.
+#[unsafe(naked)]
+pub(crate) unsafe extern "sysv64" fn call_driver(
+    function: u64,
+    args: *const [u64; 4],
+    stack: u64,
+) -> u64 {
+    naked_asm!(
+        "push rbp",
+        "push rbx",
+        "push r12",
+        "push r13",
+        "push r14",
+        "push r15",
+        "push qword ptr gs:[{host_rsp}]",
+        "sub rsp, 16",
+        "stmxcsr [rsp]",
+        "mov gs:[{host_rsp}], rsp",
+        "mov rsp, rdx",
+        "sub rsp, 0x20",
+        "mov rax, rdi",
+        "mov r10, rsi",
+        "mov rcx, [r10]",
+        "mov rdx, [r10 + 8]",
+        "mov r8, [r10 + 16]",
+        "mov r9, [r10 + 24]",
+        "call rax",
+        "cld",
+        "mov rsp, gs:[{host_rsp}]",
+        "ldmxcsr [rsp]",
+        "add rsp, 16",
+        "pop qword ptr gs:[{host_rsp}]",
+        "pop r15",
+        "pop r14",
+        "pop r13",
+        "pop r12",
+        "pop rbx",
+        "pop rbp",
+        "ret",
+        host_rsp = const HOST_RSP,
+    )
+}
+
+/// The common part of every thunk. In: eax = mask of legal IRQLs, r10d =
+/// index of the export, r11 = its implementation; the rest as the driver's
+/// call left it. Saves what identifies the call, checks the contract, calls
+/// on the host stack, and looks for pending work on the way out.
+///
+/// Twelve stack arguments are copied: more than any export takes.
+#[unsafe(naked)]
+pub(crate) unsafe extern "sysv64" fn thunk() {
+    naked_asm!(
+        "mov gs:[{rbx}], rbx",
+        "mov gs:[{rbp}], rbp",
+        "mov gs:[{rsi}], rsi",
+        "mov gs:[{rdi}], rdi",
+        "mov gs:[{r12}], r12",
+        "mov gs:[{r13}], r13",
+        "mov gs:[{r14}], r14",
+        "mov gs:[{r15}], r15",
+        "mov gs:[{api}], r10d",
+        "mov gs:[{rsp_}], rsp",
+        "movzx r10d, byte ptr gs:[{irql}]",
+        "bt eax, r10d",
+        "mov rax, rsp",
+        "mov rsp, gs:[{host_rsp}]",
+        "jnc 3f",
+        "sub rsp, 0x90",
+        "mov [rsp + 0x80], rax",
+        "movups xmm4, [rax + 0x28]",
+        "movups xmm5, [rax + 0x38]",
+        "movups [rsp + 0x20], xmm4",
+        "movups [rsp + 0x30], xmm5",
+        "movups xmm4, [rax + 0x48]",
+        "movups xmm5, [rax + 0x58]",
+        "movups [rsp + 0x40], xmm4",
+        "movups [rsp + 0x50], xmm5",
+        "movups xmm4, [rax + 0x68]",
+        "movups xmm5, [rax + 0x78]",
+        "movups [rsp + 0x60], xmm4",
+        "movups [rsp + 0x70], xmm5",
+        "call r11",
+        "mov rsp, [rsp + 0x80]",
+        "cmp dword ptr gs:[{pending}], 0",
+        "jne 2f",
+        "ret",
+        "2:",
+        "mov r11, rsp",
+        "mov rsp, gs:[{host_rsp}]",
+        "sub rsp, 0x40",
+        "mov [rsp + 0x38], r11",
+        "mov [rsp + 0x30], rax",
+        "call {leave}",
+        "mov rax, [rsp + 0x30]",
+        "mov rsp, [rsp + 0x38]",
+        "ret",
+        "3:",
+        "sub rsp, 0x20",
+        "call {violation}",
+        "ud2",
+        rbx = const SLOT_RBX,
+        rbp = const SLOT_RBP,
+        rsi = const SLOT_RSI,
+        rdi = const SLOT_RDI,
+        r12 = const SLOT_R12,
+        r13 = const SLOT_R13,
+        r14 = const SLOT_R14,
+        r15 = const SLOT_R15,
+        api = const SLOT_API,
+        rsp_ = const SLOT_RSP,
+        irql = const nt::kpcr::IRQL,
+        host_rsp = const HOST_RSP,
+        pending = const PENDING,
+        leave = sym crate::sched::leave_kernel,
+        violation = sym crate::thunk::contract_violation,
+    )
+}
+
+/// Like [`thunk`], for C variadic exports: spills the register arguments to
+/// their home slots, which makes them one array with the stack arguments,
+/// and passes its address.
+#[unsafe(naked)]
+pub(crate) unsafe extern "sysv64" fn variadic_thunk() {
+    naked_asm!(
+        "mov [rsp + 8], rcx",
+        "mov [rsp + 16], rdx",
+        "mov [rsp + 24], r8",
+        "mov [rsp + 32], r9",
+        "lea rcx, [rsp + 8]",
+        "jmp {thunk}",
+        thunk = sym thunk,
+    )
+}
+
+/// Saves this context to `*from` and resumes the one saved at `to`.
+///
+/// # Safety
+/// `to` was saved by this function, or prepared by [`crate::fiber`], on a
+/// stack that nothing else runs on.
+#[unsafe(naked)]
+pub(crate) unsafe extern "sysv64" fn switch(from: *mut u64, to: u64) {
+    naked_asm!(
+        "push rbp",
+        "push rbx",
+        "push r12",
+        "push r13",
+        "push r14",
+        "push r15",
+        "sub rsp, 8",
+        "stmxcsr [rsp]",
+        "fnstcw [rsp + 4]",
+        "mov [rdi], rsp",
+        "mov rsp, rsi",
+        "ldmxcsr [rsp]",
+        "fldcw [rsp + 4]",
+        "add rsp, 8",
+        "pop r15",
+        "pop r14",
+        "pop r13",
+        "pop r12",
+        "pop rbx",
+        "pop rbp",
+        "ret",
+    )
+}
+
+/// Where a new fiber starts: r12 holds its thread.
+#[unsafe(naked)]
+pub(crate) unsafe extern "sysv64" fn fiber_entry() {
+    naked_asm!(
+        "mov rdi, r12",
+        "call {main}",
+        "ud2",
+        main = sym crate::sched::fiber_main,
+    )
+}
+
+/// What a patched read of a register calls: ecx = register in, edx:eax out,
+/// every other register and the flags preserved. Runs the access on the host
+/// stack; the second argument of the access is the driver's stack pointer,
+/// with eight saved words and the return address of the site above it.
+macro_rules! patched_read {
+    ($(#[$doc:meta])* $name:ident => $access:path) => {
+        $(#[$doc])*
+        #[unsafe(naked)]
+        pub(crate) unsafe extern "sysv64" fn $name() {
+            naked_asm!(
+                "pushfq",
+                "push rcx",
+                "push rsi",
+                "push rdi",
+                "push r8",
+                "push r9",
+                "push r10",
+                "push r11",
+                "mov rax, rsp",
+                "mov rsp, gs:[{host_rsp}]",
+                "sub rsp, 0x80",
+                "mov [rsp + 0x70], rax",
+                "movups [rsp], xmm0",
+                "movups [rsp + 0x10], xmm1",
+                "movups [rsp + 0x20], xmm2",
+                "movups [rsp + 0x30], xmm3",
+                "movups [rsp + 0x40], xmm4",
+                "movups [rsp + 0x50], xmm5",
+                "mov edi, ecx",
+                "mov rsi, rax",
+                "call {access}",
+                "movups xmm0, [rsp]",
+                "movups xmm1, [rsp + 0x10]",
+                "movups xmm2, [rsp + 0x20]",
+                "movups xmm3, [rsp + 0x30]",
+                "movups xmm4, [rsp + 0x40]",
+                "movups xmm5, [rsp + 0x50]",
+                "mov rsp, [rsp + 0x70]",
+                "mov rdx, rax",
+                "shr rdx, 32",
+                "mov eax, eax",
+                "pop r11",
+                "pop r10",
+                "pop r9",
+                "pop r8",
+                "pop rdi",
+                "pop rsi",
+                "pop rcx",
+                "popfq",
+                "ret",
+                host_rsp = const HOST_RSP,
+                access = sym $access,
+            )
+        }
+    };
+}
+
+patched_read! {
+    /// The routine of patched `rdmsr` sites.
+    patched_rdmsr => crate::emulate::rdmsr_patched
+}
+patched_read! {
+    /// The routine of patched `rdpmc` sites.
+    patched_rdpmc => crate::emulate::rdpmc_patched
+}

@@ -1,0 +1,97 @@
+//! Deferred procedure calls.
+
+use lab_verifier::RuleId;
+use nt::ke::{DISPATCH_LEVEL, HighImportance, KDPC};
+
+use crate::guest::{get, set};
+use crate::machine::Machine;
+
+/// `KDPC.Number` of a DPC bound to processor 0; 0 itself means "not bound".
+/// (On Windows the bias is the kernel's own business too.)
+pub(crate) const TARGET_BIAS: u16 = 0x800;
+
+impl Machine {
+    /// Queues a DPC to its target, or to `cpu`; false if it is queued already.
+    pub(crate) fn queue_dpc(
+        &self,
+        address: u64,
+        cpu: usize,
+        argument1: u64,
+        argument2: u64,
+    ) -> bool {
+        let dpc = address as *mut KDPC;
+        if !get!(dpc, DpcData).is_null() {
+            return false;
+        }
+        let number = get!(dpc, Number);
+        let target = match number.checked_sub(TARGET_BIAS) {
+            Some(bound) => usize::from(bound).min(self.cpus.len() - 1),
+            None => cpu,
+        };
+        set!(dpc, DpcData = self.cpus[target].address() as *mut _);
+        set!(dpc, SystemArgument1 = argument1 as *mut _);
+        set!(dpc, SystemArgument2 = argument2 as *mut _);
+        let mut queue = self.cpus[target].dpcs.borrow_mut();
+        if i32::from(get!(dpc, Importance)) == HighImportance {
+            queue.push_front(address);
+        } else {
+            queue.push_back(address);
+        }
+        self.queued_dpcs.set(self.queued_dpcs.get() + 1);
+        self.request_schedule();
+        true
+    }
+
+    /// Takes a DPC off whichever queue it is on.
+    pub(crate) fn remove_dpc(&self, address: u64) -> bool {
+        for cpu in &self.cpus {
+            let mut queue = cpu.dpcs.borrow_mut();
+            if let Some(position) = queue.iter().position(|dpc| *dpc == address) {
+                queue.remove(position);
+                self.queued_dpcs.set(self.queued_dpcs.get() - 1);
+                set!(address as *mut KDPC, DpcData = std::ptr::null_mut());
+                return true;
+            }
+        }
+        false
+    }
+
+    /// Runs a processor's queue empty, on its DPC fiber.
+    pub(crate) fn run_dpcs(&self, cpu: usize) {
+        loop {
+            let Some(address) = self.cpus[cpu].dpcs.borrow_mut().pop_front() else {
+                return;
+            };
+            self.queued_dpcs.set(self.queued_dpcs.get() - 1);
+            self.run_dpc(address);
+            if self.cpu().irql() != DISPATCH_LEVEL {
+                let irql = self.cpu().irql();
+                self.violate(
+                    RuleId::IrqlChanged,
+                    [address, u64::from(DISPATCH_LEVEL), u64::from(irql), 0],
+                    format!("a DPC routine returned at IRQL {irql}"),
+                );
+            }
+        }
+    }
+
+    fn run_dpc(&self, address: u64) {
+        let dpc = address as *mut KDPC;
+        let routine = get!(dpc, DeferredRoutine).map_or(0, |routine| routine as usize as u64);
+        let arguments = [
+            address,
+            get!(dpc, DeferredContext) as u64,
+            get!(dpc, SystemArgument1) as u64,
+            get!(dpc, SystemArgument2) as u64,
+        ];
+        // From here on the DPC can be queued again, also by its own routine.
+        set!(dpc, DpcData = std::ptr::null_mut());
+        self.count_dpc();
+        self.call(routine, arguments);
+    }
+
+    /// Whether a DPC is queued or running on any processor.
+    pub(crate) fn dpcs_are_active(&self) -> bool {
+        self.queued_dpcs.get() > 0 || self.cpus.iter().any(|cpu| cpu.in_dpc.get())
+    }
+}

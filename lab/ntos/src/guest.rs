@@ -1,0 +1,68 @@
+//! Access to memory that belongs to a driver.
+//!
+//! An address that a driver hands over may be anything. These functions
+//! touch it as the driver itself could: if that faults while the driver is
+//! calling, the fault is reported against the driver's call site (see
+//! [`crate::fault`]) and the fiber never comes back here.
+#![expect(
+    unsafe_code,
+    clippy::not_unsafe_ptr_arg_deref,
+    reason = "the one place that dereferences driver pointers; a bad one faults and is a finding"
+)]
+
+/// Reads a value from driver memory.
+#[inline]
+pub(crate) fn read<T: Copy>(from: *const T) -> T {
+    // SAFETY: `T` is a plain C type, for which every bit pattern is a value; the
+    // access is one the driver could make, and a fault in it is caught.
+    unsafe { from.read_unaligned() }
+}
+
+/// Writes a value to driver memory.
+#[inline]
+pub(crate) fn write<T>(to: *mut T, value: T) {
+    // SAFETY: as in `read`; no Rust reference to driver memory exists.
+    unsafe { to.write_unaligned(value) }
+}
+
+/// Copies bytes from driver memory.
+pub(crate) fn bytes(from: *const u8, len: usize) -> Vec<u8> {
+    let mut out = vec![0; len];
+    // SAFETY: `out` has `len` bytes and is new, so it can't overlap; the read is one the driver could make.
+    unsafe { std::ptr::copy_nonoverlapping(from, out.as_mut_ptr(), len) };
+    out
+}
+
+/// Copies bytes to driver memory.
+pub(crate) fn fill(to: *mut u8, data: &[u8]) {
+    // SAFETY: a slice of ours can't overlap driver memory; the write is one the driver could make.
+    unsafe { std::ptr::copy_nonoverlapping(data.as_ptr(), to, data.len()) };
+}
+
+/// Sets bytes of driver memory.
+pub(crate) fn set_bytes(to: *mut u8, value: u8, len: usize) {
+    // SAFETY: the write is one the driver could make.
+    unsafe { std::ptr::write_bytes(to, value, len) };
+}
+
+/// Address of a field of a structure in driver memory.
+macro_rules! field {
+    ($p:expr, $($field:tt)+) => {{
+        let p = $p;
+        #[expect(unsafe_code, reason = "computes an address")]
+        // SAFETY: only an address is computed; nothing is read or written.
+        unsafe { &raw mut (*p).$($field)+ }
+    }};
+}
+
+/// Value of a field of a structure in driver memory.
+macro_rules! get {
+    ($p:expr, $($field:tt)+) => { $crate::guest::read($crate::guest::field!($p, $($field)+)) };
+}
+
+/// Sets a field of a structure in driver memory.
+macro_rules! set {
+    ($p:expr, $($field:ident).+ = $value:expr) => { $crate::guest::write($crate::guest::field!($p, $($field).+), $value) };
+}
+
+pub(crate) use {field, get, set};

@@ -1,0 +1,470 @@
+//! Who runs: one context at a time, on as many virtual processors as wanted.
+//!
+//! A machine is run by one host thread. Each NT thread, and each processor's
+//! DPC queue, has a [`Fiber`]; the scheduler runs on the host thread's own
+//! stack and switches to one of them at a time. It gets control back where a
+//! fiber waits, spins, ends, or leaves the kernel while there is work for
+//! another context (queued DPCs, a due timer): so the order of everything is
+//! decided here, by the seed, and repeats.
+#![expect(unsafe_code, reason = "switches stacks")]
+
+use std::cell::{Cell, UnsafeCell};
+
+use lab_verifier::RuleId;
+use nt::ke::{DISPATCH_LEVEL, KIRQL, PASSIVE_LEVEL};
+
+use crate::clock::ClockKind;
+use crate::cpu::CpuSet;
+use crate::fiber::Fiber;
+use crate::layout::Slot;
+use crate::machine::{Machine, current};
+use crate::wait::Wait;
+use crate::{asm, guest};
+
+/// Index of a thread in its machine.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
+pub(crate) struct ThreadId(pub(crate) usize);
+
+/// What a fiber does when it is next switched to.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Job {
+    None,
+    /// Calls a routine of the driver and keeps its result.
+    Call {
+        function: u64,
+        args: [u64; 4],
+    },
+    /// Sends an IRP to the top of a device stack.
+    Dispatch {
+        device: u64,
+        irp: u64,
+    },
+    /// Runs the DPCs queued on a processor.
+    Dpcs {
+        cpu: usize,
+    },
+    /// Runs a queued work item.
+    WorkItem {
+        item: u64,
+    },
+    /// Cancels an IRP.
+    Cancel {
+        irp: u64,
+    },
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum State {
+    /// No job.
+    Free,
+    /// In the ready queue, or running on a processor.
+    Runnable,
+    /// Busy-waiting for a spin lock at this address.
+    Spinning(u64),
+    /// Blocked in a wait.
+    Waiting,
+}
+
+/// An NT thread, or a processor's DPC context.
+pub(crate) struct Thread {
+    pub(crate) fiber: UnsafeCell<Fiber>,
+    /// Address of the `KTHREAD` that drivers see.
+    pub(crate) object: Cell<u64>,
+    /// Address of the process it belongs to.
+    pub(crate) process: Cell<u64>,
+    pub(crate) state: Cell<State>,
+    pub(crate) job: Cell<Job>,
+    pub(crate) result: Cell<u64>,
+    /// IRQL while switched out.
+    pub(crate) irql: Cell<KIRQL>,
+    pub(crate) affinity: UnsafeCell<Option<CpuSet>>,
+    pub(crate) wait: UnsafeCell<Option<Wait>>,
+    pub(crate) wait_result: Cell<i32>,
+    pub(crate) priority: Cell<i32>,
+    /// Created by `PsCreateSystemThread`.
+    pub(crate) is_system_thread: Cell<bool>,
+    /// Last processor it ran on.
+    pub(crate) cpu: Cell<usize>,
+    /// Nested calls into driver code.
+    pub(crate) depth: Cell<u32>,
+}
+
+/// Why the scheduler gave control back.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Ran {
+    /// What was waited for has happened.
+    Done,
+    /// Nothing can run before this time (ns since boot), or ever.
+    Idle(Option<u64>),
+    /// A rule was broken; the machine has stopped.
+    Stopped,
+}
+
+/// Entry of every fiber: does one job after the other.
+pub(crate) unsafe extern "sysv64" fn fiber_main(thread: u64) -> ! {
+    let machine = current();
+    let id = ThreadId(thread as usize);
+    loop {
+        machine.do_job(id);
+        machine.thread(id).state.set(State::Free);
+        machine.yield_to_scheduler();
+    }
+}
+
+/// Way out of a kernel call when the processor has the pending flag set.
+pub(crate) unsafe extern "efiapi" fn leave_kernel() {
+    let machine = current();
+    machine.cpu().set_pending(0);
+    machine.yield_to_scheduler();
+}
+
+impl Machine {
+    /// Runs contexts until `done`, or nothing can run, or the machine stops.
+    pub(crate) fn run_until(&self, done: impl Fn() -> bool) -> Ran {
+        loop {
+            if self.has_stopped() {
+                return Ran::Stopped;
+            }
+            self.fire_due_timers();
+            if let Some((cpu, thread)) = self.pick() {
+                self.resume(cpu, thread);
+                continue;
+            }
+            if done() {
+                return Ran::Done;
+            }
+            let next = self.next_due();
+            match (self.clock.kind(), next) {
+                (ClockKind::Virtual, Some(due)) => self.clock.advance_to(due),
+                (_, next) => return Ran::Idle(next),
+            }
+        }
+    }
+
+    /// As [`Self::run_until`], and sleeps through host time.
+    pub(crate) fn run_blocking(&self, done: impl Fn() -> bool) -> Ran {
+        loop {
+            match self.run_until(&done) {
+                Ran::Idle(Some(due)) => {
+                    let wait = due.saturating_sub(self.clock.now_ns());
+                    std::thread::sleep(std::time::Duration::from_nanos(wait));
+                }
+                ran => return ran,
+            }
+        }
+    }
+
+    /// The next processor and context to run, by the seed's order.
+    fn pick(&self) -> Option<(usize, ThreadId)> {
+        if self.active.get() == 0 && self.queued_dpcs.get() == 0 && self.ready.borrow().is_empty() {
+            return None;
+        }
+        let count = self.cpus.len();
+        let first = self.first_candidate();
+        (0..count)
+            .map(|step| (first + step) % count)
+            .find_map(|cpu| Some((cpu, self.runnable_on(cpu)?)))
+    }
+
+    /// Where the search for a context starts: round robin, or by the seed.
+    fn first_candidate(&self) -> usize {
+        let seed = self.schedule_seed.get();
+        if seed == 0 {
+            return self.current_cpu.get() + 1;
+        }
+        // xorshift64: any full-period generator will do; this one needs no state but a word.
+        let mut next = seed;
+        next ^= next << 13;
+        next ^= next >> 7;
+        next ^= next << 17;
+        self.schedule_seed.set(next);
+        usize::try_from(next >> 33).unwrap_or(0)
+    }
+
+    /// The context that processor `cpu` would run now.
+    fn runnable_on(&self, index: usize) -> Option<ThreadId> {
+        let cpu = &self.cpus[index];
+        if cpu.can_start_dpc(|id| self.thread(id).irql.get()) {
+            return Some(self.start_dpcs(index));
+        }
+        let top = if cpu.in_dpc.get() {
+            Some(cpu.dpc_thread)
+        } else {
+            cpu.thread.get()
+        };
+        if let Some(id) = top {
+            return match self.thread(id).state.get() {
+                State::Runnable => Some(id),
+                State::Spinning(_) | State::Free | State::Waiting => None,
+            };
+        }
+        let id = self.take_ready(index)?;
+        cpu.thread.set(Some(id));
+        self.active.set(self.active.get() + 1);
+        Some(id)
+    }
+
+    fn start_dpcs(&self, index: usize) -> ThreadId {
+        let cpu = &self.cpus[index];
+        let thread = self.thread(cpu.dpc_thread);
+        thread.job.set(Job::Dpcs { cpu: index });
+        thread.state.set(State::Runnable);
+        thread.irql.set(DISPATCH_LEVEL);
+        cpu.in_dpc.set(true);
+        self.active.set(self.active.get() + 1);
+        cpu.dpc_thread
+    }
+
+    fn take_ready(&self, cpu: usize) -> Option<ThreadId> {
+        let mut ready = self.ready.borrow_mut();
+        let position = ready.iter().position(|id| self.may_run_on(*id, cpu))?;
+        ready.remove(position)
+    }
+
+    /// Whether a thread's affinity includes a processor.
+    pub(crate) fn may_run_on(&self, id: ThreadId, cpu: usize) -> bool {
+        // SAFETY: a machine is used by one host thread, and the reference ends in this expression.
+        let affinity = unsafe { &*self.thread(id).affinity.get() };
+        affinity.as_ref().is_none_or(|set| {
+            set.get(cpu / 64)
+                .is_some_and(|word| word >> (cpu % 64) & 1 != 0)
+        })
+    }
+
+    /// Gives a free thread a job and runs it at once if its processor is free.
+    pub(crate) fn start(&self, id: ThreadId, job: Job) {
+        let thread = self.thread(id);
+        thread.job.set(job);
+        thread.irql.set(PASSIVE_LEVEL);
+        thread.state.set(State::Runnable);
+        self.ready.borrow_mut().push_back(id);
+    }
+
+    /// Runs a free thread's job on an idle processor without going through
+    /// the queue: the path of an IOCTL that completes at once.
+    pub(crate) fn run_now(&self, id: ThreadId, job: Job) {
+        if self.active.get() != 0 || self.queued_dpcs.get() != 0 || !self.ready.borrow().is_empty()
+        {
+            return self.start(id, job);
+        }
+        let thread = self.thread(id);
+        thread.job.set(job);
+        thread.irql.set(PASSIVE_LEVEL);
+        thread.state.set(State::Runnable);
+        let cpu = thread.cpu.get();
+        self.cpus[cpu].thread.set(Some(id));
+        self.active.set(1);
+        self.resume(cpu, id);
+    }
+
+    /// Switches to a context on a processor; returns when it yields.
+    fn resume(&self, index: usize, id: ThreadId) {
+        let cpu = &self.cpus[index];
+        self.enter_cpu(index);
+        self.running.set(Some(id));
+        let thread = self.thread(id);
+        thread.cpu.set(index);
+        thread.state.set(State::Runnable);
+        cpu.set_irql(thread.irql.get());
+        if !cpu.in_dpc.get() {
+            cpu.set_current_thread(thread.object.get());
+        }
+        crate::shared_page::set_times(self.clock.now_ns(), self.clock.filetime(), self.cpus.len());
+        let area = cpu.area();
+        let fiber = thread.fiber.get();
+        guest::set!(area, slot = guest::get!(fiber, slot));
+        guest::set!(area, host_rsp = guest::get!(fiber, host_rsp));
+        let saved = guest::get!(fiber, saved_rsp);
+        // SAFETY: the fiber's context was saved by `switch` or prepared by `Fiber::new`, and nothing runs on it.
+        unsafe { asm::switch(self.main_rsp.as_ptr(), saved) };
+        let slot: Slot = guest::get!(area, slot);
+        guest::set!(fiber, slot = slot);
+        guest::set!(fiber, host_rsp = guest::get!(area, host_rsp));
+        thread.irql.set(cpu.irql());
+        self.running.set(None);
+        self.settle(index, id);
+    }
+
+    /// Takes a context that ended or waits off its processor.
+    fn settle(&self, index: usize, id: ThreadId) {
+        let cpu = &self.cpus[index];
+        if !matches!(self.thread(id).state.get(), State::Free | State::Waiting) {
+            return;
+        }
+        if cpu.in_dpc.get() && cpu.dpc_thread == id {
+            cpu.in_dpc.set(false);
+        } else {
+            cpu.thread.set(None);
+        }
+        self.active.set(self.active.get() - 1);
+    }
+
+    /// Gives control to the scheduler; returns when it resumes this fiber.
+    pub(crate) fn yield_to_scheduler(&self) {
+        let Some(id) = self.running.get() else { return };
+        let saved = guest::field!(self.thread(id).fiber.get(), saved_rsp);
+        // SAFETY: the scheduler's context was saved when it switched to this fiber.
+        unsafe { asm::switch(saved, self.main_rsp.get()) };
+    }
+
+    /// Yields to the other processors, from a busy-wait of this one.
+    pub(crate) fn yield_while_busy(&self) {
+        if self.active.get() > 1 || self.queued_dpcs.get() > 0 || self.next_due().is_some() {
+            self.yield_to_scheduler();
+        }
+    }
+
+    /// Busy-waits until a spin lock is free.
+    pub(crate) fn spin(&self, lock: u64) {
+        let Some(id) = self.running.get() else { return };
+        while guest::read(lock as *const usize) != 0 {
+            self.thread(id).state.set(State::Spinning(lock));
+            if !self.anyone_else_can_run() {
+                self.violate(
+                    RuleId::Deadlock,
+                    [lock, 0, 0, 0],
+                    format!("no processor can run to release spin lock {lock:#x}"),
+                );
+            }
+            self.yield_to_scheduler();
+        }
+        self.thread(id).state.set(State::Runnable);
+    }
+
+    /// Lets the contexts go on that busy-wait for a lock which is free now.
+    pub(crate) fn wake_spinners(&self, lock: u64) {
+        for cpu in &self.cpus {
+            let contexts = [cpu.thread.get(), cpu.in_dpc.get().then_some(cpu.dpc_thread)];
+            for id in contexts.into_iter().flatten() {
+                if self.thread(id).state.get() == State::Spinning(lock) {
+                    self.thread(id).state.set(State::Runnable);
+                    self.cpu().set_pending(1);
+                }
+            }
+        }
+    }
+
+    fn anyone_else_can_run(&self) -> bool {
+        let me = self.running.get();
+        let contexts = self.cpus.iter().enumerate().any(|(index, cpu)| {
+            index != self.current_cpu.get()
+                && (cpu.can_start_dpc(|id| self.thread(id).irql.get())
+                    || [cpu.thread.get(), cpu.in_dpc.get().then_some(cpu.dpc_thread)]
+                        .into_iter()
+                        .flatten()
+                        .any(|id| Some(id) != me && self.thread(id).state.get() == State::Runnable))
+        });
+        contexts || !self.ready.borrow().is_empty()
+    }
+
+    /// Carries out a fiber's job, on that fiber.
+    fn do_job(&self, id: ThreadId) {
+        let thread = self.thread(id);
+        match thread.job.replace(Job::None) {
+            Job::None => {}
+            Job::Call { function, args } => thread.result.set(self.call(function, args)),
+            Job::Dispatch { device, irp } => {
+                let status = self.call_device(device as *mut _, irp as *mut _);
+                thread.result.set(u64::from(status.to_u32()));
+            }
+            Job::Dpcs { cpu } => self.run_dpcs(cpu),
+            Job::WorkItem { item } => {
+                self.run_work_item(item);
+                self.reuse_thread(id);
+            }
+            Job::Cancel { irp } => {
+                self.cancel_irp(irp as *mut _);
+                self.reuse_thread(id);
+            }
+        }
+        if thread.is_system_thread.get() {
+            self.end_system_thread(id);
+        }
+    }
+
+    /// Leaves the running fiber for good: its thread has ended inside a kernel call.
+    pub(crate) fn abandon_fiber(&self, id: ThreadId) -> ! {
+        self.thread(id).depth.set(0);
+        self.thread(id).state.set(State::Free);
+        let fiber = self.thread(id).fiber.get();
+        // SAFETY: one host thread; the scheduler is about to switch away, and the frame laid out here
+        // is at the top of the host stack, far above the frames in use.
+        unsafe { (*fiber).prepare(id) };
+        let mut abandoned = 0;
+        // SAFETY: the scheduler's context was saved when it switched to this fiber; this fiber's
+        // own context is the new one that `prepare` laid out.
+        unsafe { asm::switch(&raw mut abandoned, self.main_rsp.get()) };
+        unreachable!("nothing switches back to an abandoned context")
+    }
+
+    /// Takes the running context off its processor's books.
+    pub(crate) fn leave_processor(&self) {
+        self.active.set(self.active.get() - 1);
+    }
+
+    /// Calls a routine on another processor, on the running fiber's stack.
+    pub(crate) fn call_on(&self, cpu: usize, function: u64, args: [u64; 4]) -> u64 {
+        let home = self.current_cpu.get();
+        let slot = self.slot();
+        self.enter_cpu(cpu);
+        let area = self.cpu().area();
+        let (irql, old_slot): (KIRQL, Slot) = (self.irql(), guest::get!(area, slot));
+        self.cpu().set_irql(nt::ke::IPI_LEVEL);
+        guest::set!(area, slot = slot);
+        let result = self.call(function, args);
+        guest::set!(area, slot = old_slot);
+        self.cpu().set_irql(irql);
+        self.enter_cpu(home);
+        result
+    }
+
+    fn enter_cpu(&self, index: usize) {
+        self.current_cpu.set(index);
+        if self.gs_cpu.replace(index) != index {
+            self.cpus[index].load_gs();
+        }
+    }
+
+    /// Calls a routine of the driver on the running fiber's kernel stack.
+    ///
+    /// Checks that it returns at the IRQL it was called at.
+    pub(crate) fn call(&self, function: u64, args: [u64; 4]) -> u64 {
+        self.call_expecting(function, args, self.irql())
+    }
+
+    /// Calls a routine that must return at `irql`.
+    pub(crate) fn call_expecting(&self, function: u64, args: [u64; 4], irql: KIRQL) -> u64 {
+        let Some(id) = self.running.get() else {
+            return 0;
+        };
+        let area = self.cpu().area();
+        let slot: Slot = guest::get!(area, slot);
+        let fiber = self.thread(id).fiber.get();
+        // SAFETY: the fiber belongs to the running thread and is not dropped while it runs.
+        let fiber = unsafe { &*fiber };
+        let depth = &self.thread(id).depth;
+        let stack = if depth.get() > 0 && fiber.on_kernel_stack(slot.rsp) {
+            (slot.rsp - 0x40) & !15
+        } else {
+            fiber.kernel_top() & !15
+        };
+        depth.set(depth.get() + 1);
+        // SAFETY: gs points at this processor's block (`resume`); the stack is this fiber's; what
+        // the driver's routine does is the driver's business, and faults in it are caught.
+        let result = unsafe { asm::call_driver(function, &raw const args, stack) };
+        depth.set(depth.get() - 1);
+        // The thread may have moved to another processor meanwhile.
+        guest::set!(self.cpu().area(), slot = slot);
+        if self.irql() != irql {
+            self.violate(
+                RuleId::IrqlChanged,
+                [function, u64::from(irql), u64::from(self.irql()), 0],
+                format!(
+                    "a routine that had to return at IRQL {irql} returned at IRQL {}",
+                    self.irql()
+                ),
+            );
+        }
+        result
+    }
+}

@@ -1,0 +1,214 @@
+//! Dispatcher objects: waiting and waking.
+//!
+//! The objects themselves are structures in driver memory; who waits for
+//! which is kept here.
+#![expect(
+    unsafe_code,
+    reason = "the wait of a thread is shared between its fiber and whoever wakes it"
+)]
+
+use lab_verifier::RuleId;
+use nt::NTSTATUS;
+use nt::ke::{
+    APC_LEVEL, DISPATCHER_HEADER, EVENT_SYNCHRONIZATION_OBJECT, KMUTANT, MUTANT_OBJECT,
+    SEMAPHORE_OBJECT, TIMER_SYNCHRONIZATION_OBJECT,
+};
+use nt::status::{STATUS_SUCCESS, STATUS_TIMEOUT};
+
+use crate::guest::{self, get, set};
+use crate::machine::Machine;
+use crate::sched::{State, ThreadId};
+use crate::timer::{TimerKey, TimerKind};
+
+/// What a blocked thread waits for.
+pub(crate) struct Wait {
+    objects: Vec<u64>,
+    all: bool,
+    timeout: Option<TimerKey>,
+}
+
+/// How long a wait may take.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Timeout {
+    Never,
+    Now,
+    /// Nanoseconds since boot.
+    At(u64),
+}
+
+impl Machine {
+    /// A timeout as the kernel's calls express it: null = never, negative =
+    /// relative in 100 ns, else absolute in FILETIME units.
+    pub(crate) fn timeout(&self, at: *const i64) -> Timeout {
+        if at.is_null() {
+            return Timeout::Never;
+        }
+        match guest::read(at) {
+            0 => Timeout::Now,
+            due => Timeout::At(self.due_ns(due)),
+        }
+    }
+
+    /// Nanoseconds since boot of a due time (negative = relative).
+    pub(crate) fn due_ns(&self, due: i64) -> u64 {
+        let now = self.clock.now_ns();
+        if due < 0 {
+            return now.saturating_add(due.unsigned_abs().saturating_mul(100));
+        }
+        let ahead = due.unsigned_abs().saturating_sub(self.clock.filetime());
+        now.saturating_add(ahead.saturating_mul(100))
+    }
+
+    /// Waits for one or all of `objects` on the running thread.
+    pub(crate) fn wait(&self, objects: &[u64], all: bool, timeout: Timeout) -> NTSTATUS {
+        let Some(id) = self.running.get() else {
+            return STATUS_SUCCESS;
+        };
+        if let Some(status) = self.try_satisfy(id, objects, all) {
+            return status;
+        }
+        if matches!(timeout, Timeout::Now) {
+            return STATUS_TIMEOUT;
+        }
+        let irql = self.irql();
+        if irql > APC_LEVEL {
+            let object = objects.first().copied().unwrap_or_default();
+            self.violate(
+                RuleId::WaitAtDispatch,
+                [object, u64::from(irql), 0, 0],
+                format!("a wait that has to block, at IRQL {irql}"),
+            );
+        }
+        self.block(id, objects, all, timeout)
+    }
+
+    fn block(&self, id: ThreadId, objects: &[u64], all: bool, timeout: Timeout) -> NTSTATUS {
+        let thread = self.thread(id);
+        for object in objects {
+            self.waiters
+                .borrow_mut()
+                .entry(*object)
+                .or_default()
+                .push_back(id);
+        }
+        let timeout = match timeout {
+            Timeout::At(due) => Some(self.timers.borrow_mut().add(due, TimerKind::Wait(id))),
+            Timeout::Never | Timeout::Now => None,
+        };
+        let wait = Wait {
+            objects: objects.to_vec(),
+            all,
+            timeout,
+        };
+        // SAFETY: one host thread; no reference to the wait is held across this.
+        unsafe { *thread.wait.get() = Some(wait) };
+        thread.state.set(State::Waiting);
+        self.yield_to_scheduler();
+        NTSTATUS(thread.wait_result.get())
+    }
+
+    /// Sleeps on the running thread.
+    pub(crate) fn delay(&self, timeout: Timeout) -> NTSTATUS {
+        match timeout {
+            Timeout::At(due) if due > self.clock.now_ns() => {
+                self.wait(&[], false, timeout);
+            }
+            _ => self.yield_while_busy(),
+        }
+        STATUS_SUCCESS
+    }
+
+    /// Takes what a wait asks for, if it is all there.
+    fn try_satisfy(&self, id: ThreadId, objects: &[u64], all: bool) -> Option<NTSTATUS> {
+        let thread = self.thread(id).object.get();
+        if all {
+            if objects.is_empty() || !objects.iter().all(|object| is_signalled(*object, thread)) {
+                return None;
+            }
+            objects.iter().for_each(|object| consume(*object, thread));
+            return Some(STATUS_SUCCESS);
+        }
+        let index = objects
+            .iter()
+            .position(|object| is_signalled(*object, thread))?;
+        consume(objects[index], thread);
+        Some(NTSTATUS(i32::try_from(index).unwrap_or(0)))
+    }
+
+    /// Wakes those whose waits an object that became signalled satisfies.
+    pub(crate) fn object_signalled(&self, object: u64) {
+        let waiting: Vec<ThreadId> = match self.waiters.borrow().get(&object) {
+            Some(queue) => queue.iter().copied().collect(),
+            None => return,
+        };
+        for id in waiting {
+            // SAFETY: one host thread; the reference ends before the wait is changed.
+            let wait = unsafe { &*self.thread(id).wait.get() };
+            let Some(wait) = wait else { continue };
+            let (objects, all) = (wait.objects.clone(), wait.all);
+            if let Some(status) = self.try_satisfy(id, &objects, all) {
+                self.wake(id, status);
+            }
+        }
+    }
+
+    /// Makes a blocked thread ready, with the result of its wait.
+    pub(crate) fn wake(&self, id: ThreadId, status: NTSTATUS) {
+        let thread = self.thread(id);
+        // SAFETY: one host thread; nothing refers to the wait that is taken out.
+        let Some(wait) = (unsafe { (*thread.wait.get()).take() }) else {
+            return;
+        };
+        let mut waiters = self.waiters.borrow_mut();
+        for object in &wait.objects {
+            if let Some(queue) = waiters.get_mut(object) {
+                queue.retain(|waiter| *waiter != id);
+                if queue.is_empty() {
+                    waiters.remove(object);
+                }
+            }
+        }
+        if let Some(key) = wait.timeout {
+            self.timers.borrow_mut().remove(key);
+        }
+        thread.wait_result.set(status.0);
+        thread.state.set(State::Runnable);
+        self.ready.borrow_mut().push_back(id);
+        self.request_schedule();
+    }
+
+    /// Sets the signal state of an object and wakes its waiters; returns the old state.
+    pub(crate) fn signal(&self, object: u64, state: i32) -> i32 {
+        let header = object as *mut DISPATCHER_HEADER;
+        let old = get!(header, SignalState);
+        set!(header, SignalState = state);
+        if state > 0 {
+            self.object_signalled(object);
+        }
+        old
+    }
+}
+
+fn is_signalled(object: u64, thread: u64) -> bool {
+    let header = object as *mut DISPATCHER_HEADER;
+    let owned = get!(header, Type) == MUTANT_OBJECT
+        && get!(object as *mut KMUTANT, OwnerThread) as u64 == thread;
+    owned || get!(header, SignalState) > 0
+}
+
+/// What a satisfied wait does to its object.
+fn consume(object: u64, thread: u64) {
+    let header = object as *mut DISPATCHER_HEADER;
+    let state = get!(header, SignalState);
+    match get!(header, Type) {
+        EVENT_SYNCHRONIZATION_OBJECT | TIMER_SYNCHRONIZATION_OBJECT => {
+            set!(header, SignalState = 0)
+        }
+        SEMAPHORE_OBJECT => set!(header, SignalState = state - 1),
+        MUTANT_OBJECT => {
+            set!(header, SignalState = state - 1);
+            set!(object as *mut KMUTANT, OwnerThread = thread as *mut _);
+        }
+        _ => {}
+    }
+}

@@ -1,0 +1,53 @@
+//! Registers of a PMU, behind small traits.
+//!
+//! [`Pmu`] is what the run of a core needs; [`x86`], [`arm`] and [`software`] give it over a trait
+//! of registers each. Whoever implements those (the driver's kernel, a fake) sees only registers of
+//! the PMU: nothing else can be named.
+
+pub mod arm;
+pub mod software;
+pub mod x86;
+
+use crate::{Slot, SlotSet};
+use wperf_abi::{EventCode, EventFilter};
+
+/// The counters of the core that the caller runs on.
+///
+/// All calls between [`begin`](Self::begin) and [`end`](Self::end) come from the same core.
+pub trait Pmu {
+    /// Fixed counters that somebody else has running; they must be left alone.
+    fn busy(&mut self) -> SlotSet;
+
+    /// Lets own counters count at all, and remembers how things were.
+    fn begin(&mut self);
+
+    /// Undoes [`begin`](Self::begin).
+    fn end(&mut self);
+
+    /// Programs a counter that stands still.
+    fn program(&mut self, slot: Slot, code: EventCode, filter: EventFilter);
+
+    /// Takes an event off a counter that stands still.
+    fn clear(&mut self, slot: Slot);
+
+    /// Starts counters, all in one go where the hardware can.
+    fn enable(&mut self, slots: SlotSet);
+
+    /// Stops counters; they keep their values.
+    fn disable(&mut self, slots: SlotSet);
+
+    /// The value, running or not.
+    fn read(&mut self, slot: Slot) -> u64;
+
+    /// Bits of the value that count.
+    fn mask(&self, slot: Slot) -> u64;
+}
+
+/// Low `bits` bits.
+const fn low_bits(bits: u8) -> u64 {
+    if bits >= 64 {
+        u64::MAX
+    } else {
+        (1 << bits) - 1
+    }
+}
