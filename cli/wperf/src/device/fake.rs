@@ -131,6 +131,7 @@ impl FakeDriver {
     }
 
     /// Which process each core was told to count.
+    #[cfg(unix)]
     pub(crate) fn attached(&self) -> BTreeMap<u32, u32> {
         self.0.borrow().attached.clone()
     }
