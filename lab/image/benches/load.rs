@@ -5,8 +5,9 @@ use std::hint::black_box;
 use std::sync::Arc;
 
 use criterion::{Criterion, criterion_group, criterion_main};
-use lab_image::{Analysis, Image, MapOptions, MappedImage};
+use lab_image::{Analysis, Image, Loader, MapOptions};
 
+#[expect(dead_code, reason = "shared with tests that use more of it")]
 #[path = "../tests/image/support.rs"]
 mod support;
 
@@ -59,11 +60,11 @@ fn benches(c: &mut Criterion) {
         ("large (100 KB)", large_driver()),
     ] {
         let image = Arc::new(Image::parse(&bytes).expect("well-formed"));
-        let analysis = Arc::new(Analysis::for_loading(&image));
+        let loader = Loader::new(Arc::clone(&image));
         println!(
             "{name}: {} bytes, {} sites",
             bytes.len(),
-            analysis.sites().len()
+            loader.analysis().sites().len()
         );
         c.bench_function(&format!("parse {name}"), |b| {
             b.iter(|| Image::parse(black_box(&bytes)));
@@ -83,7 +84,7 @@ fn benches(c: &mut Criterion) {
                     kusd_alias: 0x1000,
                     cookie: 1,
                 };
-                MappedImage::map(&image, &analysis, options)
+                loader.map(options)
             });
         });
     }

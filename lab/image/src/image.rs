@@ -341,7 +341,7 @@ impl Image {
             .unwrap_or_default()
     }
 
-    /// The checksum that the header should carry; the kernel refuses a driver whose header disagrees.
+    /// The checksum that the header should carry; the loader validates it for every driver.
     ///
     /// Source: PE, "Optional Header Windows-Specific Fields", `CheckSum`; the sum is that of `CheckSumMappedFile`.
     pub fn computed_checksum(&self) -> u32 {

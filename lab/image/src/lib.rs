@@ -25,5 +25,5 @@ pub use image::{
     Export, ExportTarget, FunctionRange, Header, Image, Import, ImportName, LoadConfig,
     MAX_IMAGE_SIZE, Machine, PdbReference, Section, Signature, VersionInfo,
 };
-pub use map::{MapError, MapOptions, MappedImage, Paged, Protection};
+pub use map::{Loader, MapError, MapOptions, MappedImage, Paged, Protection};
 pub use symbols::{Frame, Location, Symbols, SymbolsError};

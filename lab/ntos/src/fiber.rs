@@ -96,7 +96,7 @@ impl Fiber {
 
     /// Address one past the kernel stack that a driver may use.
     pub(crate) fn kernel_top(&self) -> u64 {
-        self.kernel_low() + (KERNEL_STACK + PAGE - SLACK) as u64
+        self.kernel_low() + KERNEL_STACK as u64
     }
 
     /// Lowest address of the kernel stack.

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use lab_image::{Analysis, Image, MapOptions, MappedImage};
+use lab_image::{Analysis, Image, Loader, MapOptions};
 use proptest::prelude::*;
 
 use crate::support::{ordinary, real_driver};
@@ -13,14 +13,13 @@ fn try_everything(bytes: &[u8]) {
         return;
     };
     let _ = Analysis::for_report(&image);
-    let analysis = Arc::new(Analysis::for_loading(&image));
     let options = MapOptions {
         bind: &mut |_| 1,
         routine: &mut |_| Some(2),
         kusd_alias: 3,
         cookie: 4,
     };
-    if let Ok(mapped) = MappedImage::map(&Arc::new(image), &analysis, options) {
+    if let Ok(mapped) = Loader::new(Arc::new(image)).map(options) {
         mapped.discard_init().unwrap();
     }
 }

@@ -5,7 +5,7 @@ use std::fs;
 use std::ops::Range;
 use std::sync::Arc;
 
-use lab_image::{Analysis, Image, MapError, MapOptions, MappedImage, Paged, Protection};
+use lab_image::{Image, Loader, MapError, MapOptions, MappedImage, Paged, Protection};
 
 use crate::support::{BASE, DATA, DriverFile, TEXT, ordinary};
 
@@ -14,14 +14,13 @@ const COOKIE: u64 = 0x1234_5678_9abc;
 
 fn map(file: &DriverFile) -> Result<MappedImage, MapError> {
     let image = Arc::new(Image::parse(&file.build()).unwrap());
-    let analysis = Arc::new(Analysis::for_loading(&image));
     let options = MapOptions {
         bind: &mut |import| 0x1000 + u64::from(import.iat_rva),
         routine: &mut |_| None,
         kusd_alias: ALIAS,
         cookie: COOKIE,
     };
-    MappedImage::map(&image, &analysis, options)
+    Loader::new(image).map(options)
 }
 
 fn read<const N: usize>(mapped: &MappedImage, rva: u32) -> [u8; N] {
@@ -177,13 +176,48 @@ fn an_image_without_relocations_is_not_moved() {
     let nt = u32::from_le_bytes(bytes[0x3c..0x40].try_into().unwrap()) as usize;
     bytes[nt + 22] |= 1;
     let image = Arc::new(Image::parse(&bytes).unwrap());
-    let analysis = Arc::new(Analysis::for_loading(&image));
     let options = MapOptions {
         bind: &mut |_| 0,
         routine: &mut |_| None,
         kusd_alias: 0,
         cookie: 1,
     };
-    let error = MappedImage::map(&image, &analysis, options).unwrap_err();
+    let error = Loader::new(image).map(options).unwrap_err();
     assert!(matches!(error, MapError::NotRelocatable { base: BASE }));
+}
+
+#[test]
+fn loading_again_gives_the_same_base_and_pristine_data() {
+    let mut file = ordinary();
+    file.data[40] = 7;
+    let loader = Loader::new(Arc::new(Image::parse(&file.build()).unwrap()));
+    let load = |address: u64, cookie| {
+        let options = MapOptions {
+            bind: &mut |_| address,
+            routine: &mut |_| None,
+            kusd_alias: ALIAS,
+            cookie,
+        };
+        loader.map(options).unwrap()
+    };
+    let first = load(0x1111, 5);
+    let base = first.base();
+    let data = std::ptr::with_exposed_provenance_mut::<u8>(
+        usize::try_from(first.address_of(DATA + 40)).unwrap(),
+    );
+    // SAFETY: the data section is writable and mapped.
+    unsafe { data.write(8) };
+    drop(first);
+    let second = load(0x1111, 6);
+    assert_eq!(second.base(), base);
+    assert_eq!(read(&second, DATA + 40), [7]);
+    assert_eq!(read_u64(&second, DATA + 32), 6);
+    // While it is loaded, another instance is elsewhere and correct for its own base and addresses.
+    let other = load(0x2222, 7);
+    assert_ne!(other.base(), base);
+    for (mapped, address, cookie) in [(&second, 0x1111, 6), (&other, 0x2222, 7)] {
+        assert_eq!(read_u64(mapped, DATA), mapped.address_of(DATA + 16));
+        assert_eq!(read_u64(mapped, DriverFile::iat(0)), address);
+        assert_eq!(read_u64(mapped, DATA + 32), cookie);
+    }
 }

@@ -5,7 +5,7 @@
 use core::arch::naked_asm;
 use std::sync::Arc;
 
-use lab_image::{Analysis, Image, MapOptions, MappedImage, SiteKind};
+use lab_image::{Image, Loader, MapOptions, MappedImage, SiteKind};
 
 use crate::support::{DriverFile, TEXT, real_driver};
 
@@ -39,14 +39,13 @@ fn routine(kind: SiteKind) -> Option<u64> {
 
 fn map(bytes: &[u8]) -> MappedImage {
     let image = Arc::new(Image::parse(bytes).unwrap());
-    let analysis = Arc::new(Analysis::for_loading(&image));
     let options = MapOptions {
         bind: &mut |_| 0,
         routine: &mut routine,
         kusd_alias: 0x1000,
         cookie: 1,
     };
-    MappedImage::map(&image, &analysis, options).unwrap()
+    Loader::new(image).map(options).unwrap()
 }
 
 /// Calls code with the Win64 convention.
