@@ -35,6 +35,8 @@ pub enum Origin {
     Product,
     /// The architecture's.
     Architecture,
+    /// The host's, which the lab's PMU counts beside the processor's.
+    Host,
     /// The user's `-E`.
     Extra,
 }
@@ -246,6 +248,7 @@ fn events_of(product: &Product, extra: &[ExtraEvent]) -> Vec<Event> {
     };
     add(product.event_rows(), Origin::Product);
     add(product.architecture().event_rows(), Origin::Architecture);
+    add(product.host_event_rows(), Origin::Host);
     events
 }
 

@@ -47,6 +47,7 @@ impl Architecture {
 pub struct Product {
     name: String,
     architecture: Architecture,
+    counts_host: bool,
 }
 
 /// A product that no table has.
@@ -82,6 +83,16 @@ impl Product {
         Self {
             name: name.to_owned(),
             architecture,
+            counts_host: false,
+        }
+    }
+
+    /// The same, in the lab, where events of the host can be counted too.
+    #[must_use]
+    pub fn counting_host(self) -> Self {
+        Self {
+            counts_host: true,
+            ..self
         }
     }
 
@@ -125,6 +136,7 @@ impl Product {
             return Ok(Self {
                 name: (*known).to_owned(),
                 architecture: *architecture,
+                counts_host: false,
             });
         }
         let product = Self::names().find(|known| known.eq_ignore_ascii_case(name));
@@ -172,6 +184,13 @@ impl Product {
             .collect()
     }
 
+    pub(super) fn host_event_rows(&self) -> Vec<EventRow> {
+        let rows = table::events().iter();
+        rows.filter(|row| self.counts_host && row.product == "lab-host")
+            .cloned()
+            .collect()
+    }
+
     pub(super) fn metric_rows(&self) -> Vec<MetricRow> {
         let own = |row: &&MetricRow| {
             row.product == self.name
@@ -191,6 +210,7 @@ impl Product {
         Self {
             name: name.to_owned(),
             architecture: Architecture::Arm,
+            counts_host: false,
         }
     }
 }

@@ -69,6 +69,7 @@ static EVENTS: LazyLock<Vec<EventRow>> = LazyLock::new(|| {
         include_str!("../../data/arm-events.csv"),
         include_str!("../../data/x86-events.csv"),
         include_str!("../../data/software-events.csv"),
+        include_str!("../../data/lab-events.csv"),
     ])
 });
 

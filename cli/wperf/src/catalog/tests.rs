@@ -80,6 +80,15 @@ fn case_and_dashes_do_not_matter() {
 }
 
 #[test]
+fn events_of_the_host_are_known_only_where_they_are_counted() {
+    let product = Product::by_name("x86-64").unwrap();
+    let catalog = |product: &Product| Catalog::new(product, &[], Vec::new());
+    assert!(catalog(&product).event("page-faults").is_none());
+    let in_lab = catalog(&product.counting_host());
+    assert_eq!(in_lab.event("page-faults").unwrap().origin, Origin::Host);
+}
+
+#[test]
 fn the_users_events_and_metrics_win() {
     let extra = extra::parse("inst_spec:1234,mine:77").unwrap();
     let user = metrics::parse("imix:mine,ld_spec").unwrap();

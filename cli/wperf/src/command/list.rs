@@ -41,6 +41,7 @@ fn event_table(catalog: &Catalog) -> Table {
     for event in catalog.events() {
         let kind = match (event.origin, catalog.product().architecture()) {
             (Origin::Extra, _) => "[core PMU event*]",
+            (Origin::Host, _) => "[host event]",
             (_, Architecture::Software) => "[software PMU event]",
             (_, _) => "[core PMU event]",
         };

@@ -49,7 +49,7 @@ pub fn run(options: &Options, console: &mut Console<'_>, world: &World<'_>) -> R
         }
         vec![core]
     };
-    let product = machine.product(cores[0]);
+    let product = machine.product(cores[0], opened.host.as_ref());
     warn_of_differences(&machine, &cores, console)?;
     let catalog = catalog_of(options, &product)?;
     let period_ms = period_of(options, &machine)?;
@@ -210,6 +210,9 @@ impl Count<'_, '_> {
             );
             Failure::new(error.outcome(), message)
         })?;
+        if !self.host.counts_processes() {
+            console.warn("warning: the PMU is a model, its counts are not the program's")?;
+        }
         console.detail(&format!("process {} runs on core {core}", program.pid()))?;
         Ok(program)
     }

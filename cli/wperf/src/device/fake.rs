@@ -339,6 +339,14 @@ impl Host for FakeHost {
         Some("fake driver".into())
     }
 
+    fn counts_processes(&self) -> bool {
+        false
+    }
+
+    fn counts_host_events(&self) -> bool {
+        false
+    }
+
     fn attach(&mut self, core: u32, pid: u32) -> Result<(), DeviceError> {
         self.0.0.borrow_mut().attached.insert(core, pid);
         Ok(())

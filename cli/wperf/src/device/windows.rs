@@ -110,6 +110,14 @@ impl Host for System {
         None
     }
 
+    fn counts_processes(&self) -> bool {
+        true
+    }
+
+    fn counts_host_events(&self) -> bool {
+        false
+    }
+
     fn attach(&mut self, _core: u32, _pid: u32) -> Result<(), DeviceError> {
         // The process is pinned to the core; its PMU counts whatever runs there.
         Ok(())

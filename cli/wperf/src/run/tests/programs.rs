@@ -39,6 +39,10 @@ fn a_program_is_counted_on_one_idle_core_from_its_start_to_its_end() {
     assert!(ran.out.contains("program ended with exit code 0\n"));
     assert!(ran.out.contains("Performance counter stats for core 1,"));
     assert!(driver.attached().is_empty());
+    assert_eq!(
+        ran.err,
+        "warning: the PMU is a model, its counts are not the program's\n"
+    );
 }
 
 #[test]
