@@ -21,12 +21,16 @@ pub fn run(options: &Options, console: &mut Console<'_>, world: &World<'_>) -> R
     let events = event_table(&catalog);
     let metrics = metric_table(&catalog, is_verbose);
     let groups = group_table(&catalog);
-    console.answer(&format!(
-        "\nList of predefined events of {}:\n\n{}\nList of predefined metrics (to be used in -m):\n\n{}\nList of predefined groups of metrics (to be used in -m):\n\n{}",
-        catalog.product().name(),
-        events.to_text(),
-        metrics.to_text(),
-        groups.to_text(),
+    let product = catalog.product().name();
+    let title = format!("List of predefined events of {product}");
+    console.answer(&section(&title, &events))?;
+    console.answer(&section(
+        "List of predefined metrics (to be used in -m)",
+        &metrics,
+    ))?;
+    console.answer(&section(
+        "List of predefined groups of metrics (to be used in -m)",
+        &groups,
     ))?;
     let document = json!({
         "Predefined_Events": events.to_json(),
@@ -34,6 +38,13 @@ pub fn run(options: &Options, console: &mut Console<'_>, world: &World<'_>) -> R
         "Predefined_Groups_of_Metrics": groups.to_json(),
     });
     console.json(&document, options)
+}
+
+fn section(title: &str, table: &Table) -> String {
+    if table.is_empty() {
+        return String::new();
+    }
+    format!("\n{title}:\n\n{}", table.to_text())
 }
 
 fn event_table(catalog: &Catalog) -> Table {

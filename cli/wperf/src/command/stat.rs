@@ -21,7 +21,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 use jiff::Zoned;
 use serde_json::{Value, json};
 use std::time::{Duration, Instant};
-use wperf_abi::EventFilter;
+use wperf_abi::{EventFilter, record::PmuKind};
 
 /// Pause between the counts of a timeline unless `-i` says otherwise.
 const DEFAULT_INTERVAL: Duration = Duration::from_secs(60);
@@ -112,6 +112,9 @@ fn one_core(
 
 fn warn_of_differences(machine: &Machine, cores: &[u32], console: &mut Console<'_>) -> Result<()> {
     let first = machine.core(cores[0]);
+    if first.pmu == PmuKind::SOFTWARE {
+        console.warn("warning: there is no hardware PMU to use: only time is counted, and `cycle` is ticks of the time stamp counter")?;
+    }
     let differs = |core: &&u32| machine.core(**core).identification != first.identification;
     match cores.iter().find(differs) {
         Some(core) => console.warn(&format!(
