@@ -161,3 +161,28 @@ fn a_program_that_is_given_up_does_not_stay_behind() {
     }
     assert_eq!(state(pid), None);
 }
+
+#[test]
+fn a_program_does_not_outlive_a_killed_wperf() {
+    let folder = tempfile::tempdir().unwrap();
+    let pid_file = folder.path().join("pid");
+    // The shell stands for a `wperf` that starts the program and is then killed.
+    let text = format!(
+        "{} --exec-stopped $$ sleep 1000 & echo $! > {}; kill -9 $$",
+        env!("CARGO_BIN_EXE_wperf"),
+        pid_file.display()
+    );
+    let status = Command::new("sh").args(["-c", &text]).status().unwrap();
+    assert!(!status.success());
+    let pid = fs::read_to_string(pid_file)
+        .unwrap()
+        .trim()
+        .parse()
+        .unwrap();
+    let start = Instant::now();
+    let lives = || state(pid).is_some_and(|state| state != 'Z');
+    while lives() && start.elapsed() < Duration::from_secs(5) {
+        thread::sleep(Duration::from_millis(5));
+    }
+    assert!(!lives());
+}

@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 fn launcher(folder: &Path) -> PathBuf {
     use std::os::unix::fs::PermissionsExt;
     let path = folder.join("launcher");
-    std::fs::write(&path, "#!/bin/sh\nshift\nkill -STOP $$\nexec \"$@\"\n").unwrap();
+    std::fs::write(&path, "#!/bin/sh\nshift 2\nkill -STOP $$\nexec \"$@\"\n").unwrap();
     std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o700)).unwrap();
     path
 }
