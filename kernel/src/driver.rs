@@ -39,6 +39,8 @@ pub trait Driver: Send + Sync + Sized + 'static {
 
     /// The last handle to `file` was closed: what it holds goes back, requests under way fail.
     ///
+    /// Called again when the file object goes; there is nothing left to do then.
+    ///
     /// IRQL: `PASSIVE_LEVEL`.
     fn cleanup(&self, file: &Self::File);
 }

@@ -161,9 +161,9 @@ pub(crate) unsafe extern "efiapi" fn cleanup<D: Driver>(
     request.complete(status::STATUS_SUCCESS, 0)
 }
 
-/// IRP_MJ_CLOSE. IRQL: `PASSIVE_LEVEL`.
+/// IRP_MJ_CLOSE. Cleans up, too: Wine 8 sends no IRP_MJ_CLEANUP. IRQL: `PASSIVE_LEVEL`.
 pub(crate) unsafe extern "efiapi" fn close<D: Driver>(
-    _: *mut DEVICE_OBJECT,
+    device: *mut DEVICE_OBJECT,
     irp: *mut IRP,
 ) -> NtStatus {
     // SAFETY: the I/O manager passes a request of this device.
@@ -176,7 +176,9 @@ pub(crate) unsafe extern "efiapi" fn close<D: Driver>(
             unsafe { core::mem::replace(&mut (*file.as_ptr()).FsContext, core::ptr::null_mut()) };
         if let Some(pointer) = NonNull::new(context.cast::<D::File>()) {
             // SAFETY: from `into_raw` in `create::<D>`, with this tag; close comes once.
-            drop(unsafe { PoolBox::from_raw((pointer, D::TAG)) });
+            let context = unsafe { PoolBox::from_raw((pointer, D::TAG)) };
+            // SAFETY: a published device of `D`; it outlives its requests.
+            unsafe { state::<D>(device) }.cleanup(&context);
         }
     }
     request.complete(status::STATUS_SUCCESS, 0)
