@@ -1,6 +1,23 @@
 //! Counts hardware events through `wperf-driver`: on Windows, and on Linux through the lab.
+//!
+//! What was typed ([`options`]) → what it means ([`plan`]) → do it ([`command`], over [`session`] and [`device`]) → report
+//! ([`report`]). What can be named is in [`catalog`]; how a run may end in [`exit`].
 #![cfg_attr(not(windows), forbid(unsafe_code))]
 
 pub mod catalog;
+pub mod command;
+pub mod device;
 pub mod exit;
+pub mod failure;
 pub mod grammar;
+pub mod machine;
+pub mod options;
+pub mod ownership;
+pub mod plan;
+pub mod program;
+pub mod report;
+mod run;
+pub mod session;
+pub mod wait;
+
+pub use run::run;

@@ -27,7 +27,7 @@ use references::References;
 use site::Nature;
 pub use site::{KusdReference, Refusal, Site, SiteKind, Treatment};
 use trampoline::Builder;
-pub(crate) use trampoline::{SLOTS, TRAMPOLINE_SPACE, Trampolines, slot_of};
+pub(crate) use trampoline::{SLOTS, Trampolines, slot_of};
 use window::Window;
 
 /// How much of the code is looked at.

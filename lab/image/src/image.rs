@@ -194,6 +194,17 @@ pub struct PdbReference {
     pub age: u32,
 }
 
+impl PdbReference {
+    /// GUID and age as symbol servers write them: hexadecimal digits, age last.
+    pub fn identity(&self) -> String {
+        let [a, b, c, d, e, f, g, h, rest @ ..] = self.guid;
+        let first = u32::from_le_bytes([a, b, c, d]);
+        let (second, third) = (u16::from_le_bytes([e, f]), u16::from_le_bytes([g, h]));
+        let rest: String = rest.iter().map(|byte| format!("{byte:02X}")).collect();
+        format!("{first:08X}{second:04X}{third:04X}{rest}{:X}", self.age)
+    }
+}
+
 /// The fixed part of the version resource.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct VersionInfo {
@@ -330,7 +341,7 @@ impl Image {
             .unwrap_or_default()
     }
 
-    /// The checksum that the header should carry; the kernel refuses a driver whose header disagrees.
+    /// The checksum that the header should carry; the loader validates it for every driver.
     ///
     /// Source: PE, "Optional Header Windows-Specific Fields", `CheckSum`; the sum is that of `CheckSumMappedFile`.
     pub fn computed_checksum(&self) -> u32 {

@@ -17,6 +17,7 @@ mod error;
 mod image;
 mod map;
 mod parse;
+mod symbols;
 
 pub use analysis::{Analysis, KusdReference, Refusal, Site, SiteKind, Treatment};
 pub use error::{ImageError, ImageFault, Place};
@@ -24,4 +25,5 @@ pub use image::{
     Export, ExportTarget, FunctionRange, Header, Image, Import, ImportName, LoadConfig,
     MAX_IMAGE_SIZE, Machine, PdbReference, Section, Signature, VersionInfo,
 };
-pub use map::{MapError, MapOptions, MappedImage, Paged, Protection};
+pub use map::{Loader, MapError, MapOptions, MappedImage, Paged, Protection};
+pub use symbols::{Frame, Location, Symbols, SymbolsError};

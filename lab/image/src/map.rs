@@ -1,24 +1,26 @@
 //! Maps a driver so that it can run in this process.
 //!
 //! ```text
-//! base                     base + image size          + 64 KiB                + 4 KiB
-//! │ headers │ sections …   │ slots │ trampolines │ … │ guard                  │
-//!   as the sections say      read, execute        none
+//! base                     base + image size       up to 64 KiB    4 KiB
+//! │ headers │ sections …   │ slots │ trampolines │ guard │
+//!   as the sections say      read, execute          none
 //! ```
-//! All of it is one mapping, filled while it is plain writable memory and then protected run by run. Everything that
-//! depends on the file alone was decided by [`Analysis`]; here it is only written down.
+//! All of it is one mapping, protected run by run. Everything that depends on the file alone was decided by
+//! [`Analysis`]; here it is only written down, and kept by the [`Loader`] for the next time.
 
 #![deny(unsafe_code)]
 
 mod layout;
+mod loader;
 mod region;
 
 use core::ops::Range;
 use std::sync::Arc;
 
-use crate::analysis::{Analysis, SLOTS, Site, SiteKind, TRAMPOLINE_SPACE, Treatment};
-use crate::image::{Image, Import, Machine, Section};
-use region::{Draft, Region};
+use crate::analysis::{Analysis, SLOTS, Site, SiteKind, Treatment};
+use crate::image::{Image, Import, Section};
+pub use loader::Loader;
+use region::Region;
 
 /// Size of a page of the mapped image.
 const PAGE: usize = 4096;
@@ -103,37 +105,13 @@ pub struct MappedImage {
 }
 
 impl MappedImage {
-    /// Maps, relocates, binds, patches and protects an image.
-    ///
-    /// `analysis` must be of this image; its findings are then placed at the image's rvas.
+    /// Maps an image once; a [`Loader`] that is kept does it again at half the cost.
     pub fn map(
         image: &Arc<Image>,
         analysis: &Arc<Analysis>,
         options: MapOptions<'_>,
     ) -> Result<Self, MapError> {
-        check(image)?;
-        let size = image.header().image_size as usize;
-        let trampolines = analysis.trampolines().code.len();
-        let len = size + TRAMPOLINE_SPACE as usize + PAGE;
-        let failed = |doing| {
-            move |errno: rustix::io::Errno| MapError::Memory {
-                doing,
-                len,
-                source: errno.into(),
-            }
-        };
-        let mut draft = Draft::new(len, size + trampolines).map_err(failed("map"))?;
-        let base = draft.address();
-        let runs = layout::runs(image, trampolines, len);
-        let routines = layout::fill(draft.bytes(), base, image, analysis, options);
-        let region = draft.seal(&runs).map_err(failed("protect"))?;
-        Ok(Self {
-            image: Arc::clone(image),
-            analysis: Arc::clone(analysis),
-            region,
-            runs,
-            routines,
-        })
+        Loader::with_analysis(Arc::clone(image), Arc::clone(analysis)).map(options)
     }
 
     /// The image this is a mapping of.
@@ -266,17 +244,4 @@ pub enum Paged {
     In,
     /// Any access faults.
     Out,
-}
-
-fn check(image: &Image) -> Result<(), MapError> {
-    let host = rustix::param::page_size();
-    if host > PAGE && image.machine() == Machine::X64 || !host.is_multiple_of(PAGE) {
-        return Err(MapError::PageSize { host });
-    }
-    let stripped = object::pe::IMAGE_FILE_RELOCS_STRIPPED;
-    if image.header().characteristics & stripped != 0 {
-        let base = image.header().preferred_base;
-        return Err(MapError::NotRelocatable { base });
-    }
-    Ok(())
 }

@@ -53,7 +53,8 @@ impl Clock {
         match self.kind {
             ClockKind::Virtual => self.virtual_ns.get(),
             ClockKind::Host => {
-                1_000_000_000 + u64::try_from(self.start.elapsed().as_nanos()).unwrap_or(u64::MAX / 2)
+                1_000_000_000
+                    + u64::try_from(self.start.elapsed().as_nanos()).unwrap_or(u64::MAX / 2)
             }
         }
     }
@@ -66,7 +67,8 @@ impl Clock {
 
     /// Lets virtual time pass.
     pub(crate) fn advance(&self, ns: u64) {
-        self.virtual_ns.set(self.virtual_ns.get().saturating_add(ns));
+        self.virtual_ns
+            .set(self.virtual_ns.get().saturating_add(ns));
     }
 
     /// Lets virtual time pass up to an instant.
@@ -81,6 +83,8 @@ impl Clock {
 }
 
 fn host_filetime() -> u64 {
-    let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    let since_1970 = SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .unwrap_or_default();
     UNIX_EPOCH_FILETIME + u64::try_from(since_1970.as_nanos() / 100).unwrap_or(0)
 }

@@ -45,7 +45,8 @@ impl Cpu {
             return Err(std::io::Error::last_os_error());
         }
         let block = block.cast::<u8>();
-        let word = |offset: usize, value: u64| guest::write(block.wrapping_add(offset).cast(), value);
+        let word =
+            |offset: usize, value: u64| guest::write(block.wrapping_add(offset).cast(), value);
         word(kpcr::SELF, block as u64);
         word(kpcr::CURRENT_PRCB, block as u64 + kpcr::PRCB as u64);
         let number = u32::try_from(index).unwrap_or(u32::MAX);
@@ -102,7 +103,10 @@ impl Cpu {
     pub(crate) fn can_start_dpc(&self, thread_irql: impl Fn(ThreadId) -> KIRQL) -> bool {
         let irql = self.thread.get().map_or(PASSIVE_LEVEL, thread_irql);
         let enabled: u32 = guest::get!(self.area(), interrupts_enabled);
-        enabled != 0 && !self.in_dpc.get() && irql < DISPATCH_LEVEL && !self.dpcs.borrow().is_empty()
+        enabled != 0
+            && !self.in_dpc.get()
+            && irql < DISPATCH_LEVEL
+            && !self.dpcs.borrow().is_empty()
     }
 
     /// Points `gs` of this host thread at the block.

@@ -12,7 +12,13 @@ pub(crate) const TARGET_BIAS: u16 = 0x800;
 
 impl Machine {
     /// Queues a DPC to its target, or to `cpu`; false if it is queued already.
-    pub(crate) fn queue_dpc(&self, address: u64, cpu: usize, argument1: u64, argument2: u64) -> bool {
+    pub(crate) fn queue_dpc(
+        &self,
+        address: u64,
+        cpu: usize,
+        argument1: u64,
+        argument2: u64,
+    ) -> bool {
         let dpc = address as *mut KDPC;
         if !get!(dpc, DpcData).is_null() {
             return false;
@@ -53,7 +59,9 @@ impl Machine {
     /// Runs a processor's queue empty, on its DPC fiber.
     pub(crate) fn run_dpcs(&self, cpu: usize) {
         loop {
-            let Some(address) = self.cpus[cpu].dpcs.borrow_mut().pop_front() else { return };
+            let Some(address) = self.cpus[cpu].dpcs.borrow_mut().pop_front() else {
+                return;
+            };
             self.queued_dpcs.set(self.queued_dpcs.get() - 1);
             self.run_dpc(address);
             if self.cpu().irql() != DISPATCH_LEVEL {

@@ -35,7 +35,7 @@ pub(crate) struct Fiber {
 /// Why no fiber could be made.
 #[derive(Debug, thiserror::Error)]
 #[error("cannot map the stacks of a thread: {0}")]
-pub struct FiberError(std::io::Error);
+pub(crate) struct FiberError(std::io::Error);
 
 impl Fiber {
     /// Maps the stacks; the first switch to it enters `fiber_main(thread)`.
@@ -73,7 +73,7 @@ impl Fiber {
     }
 
     /// Lays out the frame that the first [`asm::switch`] pops.
-    fn prepare(&mut self, thread: ThreadId) {
+    pub(crate) fn prepare(&mut self, thread: ThreadId) {
         let top = self.map.wrapping_add(PAGE + HOST_STACK).cast::<u64>();
         // mxcsr and x87 control word, r15 r14 r13 r12 rbx rbp, return address, padding.
         let frame = [
@@ -96,7 +96,7 @@ impl Fiber {
 
     /// Address one past the kernel stack that a driver may use.
     pub(crate) fn kernel_top(&self) -> u64 {
-        self.kernel_low() + (KERNEL_STACK + PAGE - SLACK) as u64
+        self.kernel_low() + KERNEL_STACK as u64
     }
 
     /// Lowest address of the kernel stack.

@@ -40,7 +40,7 @@ pub(crate) fn fill(to: *mut u8, data: &[u8]) {
 }
 
 /// Sets bytes of driver memory.
-pub(crate) fn set(to: *mut u8, value: u8, len: usize) {
+pub(crate) fn set_bytes(to: *mut u8, value: u8, len: usize) {
     // SAFETY: the write is one the driver could make.
     unsafe { std::ptr::write_bytes(to, value, len) };
 }
@@ -57,12 +57,12 @@ macro_rules! field {
 
 /// Value of a field of a structure in driver memory.
 macro_rules! get {
-    ($p:expr, $($field:tt)+) => { $crate::guest::read(field!($p, $($field)+)) };
+    ($p:expr, $($field:tt)+) => { $crate::guest::read($crate::guest::field!($p, $($field)+)) };
 }
 
 /// Sets a field of a structure in driver memory.
 macro_rules! set {
-    ($p:expr, $($field:ident).+ = $value:expr) => { $crate::guest::write(field!($p, $($field).+), $value) };
+    ($p:expr, $($field:ident).+ = $value:expr) => { $crate::guest::write($crate::guest::field!($p, $($field).+), $value) };
 }
 
 pub(crate) use {field, get, set};

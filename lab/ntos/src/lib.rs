@@ -1,1 +1,62 @@
-//! Placeholder.
+//! The NT kernel as drivers see it, on Linux.
+//!
+//! A [`Machine`] is a virtual computer: processors with IRQL and DPC queues,
+//! threads, timers, pool, objects, devices. A real driver file is loaded into
+//! it and runs natively; every call it makes into the kernel lands in
+//! [`exports`], and every rule it breaks ends in a finding.
+//!
+//! - running code: `asm`, `layout`, `fiber`, `thunk`, `cpu`, `sched`
+//! - time and waiting: `clock`, `timer`, `dpc`, `wait`, `affinity`
+//! - memory and objects: `pool`, `buffers`, `mdl`, `object`, `process`, `security`, `resources`
+//! - requests: `irp`, `request`, `driver`
+//! - when things go wrong: `fault`, `emulate`, `unwind`, `locate`
+
+#[cfg(not(all(target_arch = "x86_64", target_os = "linux")))]
+compile_error!("the lab runs x86-64 drivers on x86-64 Linux");
+
+mod affinity;
+mod asm;
+mod buffers;
+mod clock;
+mod cpu;
+mod dpc;
+mod driver;
+mod emulate;
+mod exports;
+mod fault;
+mod fiber;
+mod format;
+mod guest;
+mod irp;
+mod layout;
+mod locate;
+mod machine;
+mod mdl;
+mod object;
+mod pool;
+mod process;
+mod request;
+mod resources;
+mod sched;
+mod security;
+mod shared_page;
+mod thunk;
+mod timer;
+mod unwind;
+mod wait;
+
+pub use clock::ClockKind;
+pub use driver::{Driver, DriverFile, Footprint, LoadError, Loaded};
+pub use locate::{Symbol, Symbolize};
+pub use machine::{Config, MAX_CPUS, Machine, MachineError, Stopped};
+pub use pool::PoolLevel;
+pub use request::{Client, Completion, FileId, Request};
+pub use security::Privilege;
+
+/// Whether the lab provides an import of a driver.
+pub fn provides(dll: &str, name: &str) -> bool {
+    let kernel = nt::KERNEL_IMAGES
+        .iter()
+        .any(|image| image.eq_ignore_ascii_case(dll));
+    kernel && (thunk::thunks().address(name).is_some() || exports::data::address(name).is_some())
+}

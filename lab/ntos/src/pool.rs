@@ -62,7 +62,11 @@ impl Block {
     /// `64 bytes of nonpaged pool, tag 'WPrf'`.
     pub(crate) fn describe(&self) -> String {
         let kind = if self.paged { "paged" } else { "nonpaged" };
-        format!("{} bytes of {kind} pool, tag '{}'", self.size, tag_text(self.tag))
+        format!(
+            "{} bytes of {kind} pool, tag '{}'",
+            self.size,
+            tag_text(self.tag)
+        )
     }
 }
 
@@ -70,7 +74,13 @@ impl Block {
 pub(crate) fn tag_text(tag: u32) -> String {
     tag.to_le_bytes()
         .iter()
-        .map(|byte| if byte.is_ascii_graphic() || *byte == b' ' { char::from(*byte) } else { '.' })
+        .map(|byte| {
+            if byte.is_ascii_graphic() || *byte == b' ' {
+                char::from(*byte)
+            } else {
+                '.'
+            }
+        })
         .collect()
 }
 
@@ -130,15 +140,43 @@ impl Pool {
     }
 
     /// Allocates; `None` when the address space or the host's memory is used up.
-    pub(crate) fn allocate(&mut self, size: u64, tag: u32, paged: bool, owner: Owner, site: u64) -> Option<u64> {
+    pub(crate) fn allocate(
+        &mut self,
+        size: u64,
+        tag: u32,
+        paged: bool,
+        owner: Owner,
+        site: u64,
+    ) -> Option<u64> {
         let pages = size.max(1).checked_next_multiple_of(PAGE)? / PAGE;
         let start = self.take_span(pages)?;
         let end = start + pages * PAGE;
-        let address = if size >= PAGE { start } else { end - size.max(1).next_multiple_of(16) };
-        let block = Block { address, size, tag, paged, owner, allocated_at: site, freed_at: 0, pages };
-        guest::set(block.head() as *mut u8, PATTERN, (address - block.head()) as usize);
-        guest::set(address as *mut u8, FRESH, size as usize);
-        guest::set((address + size) as *mut u8, PATTERN, (end - address - size) as usize);
+        let address = if size >= PAGE {
+            start
+        } else {
+            end - size.max(1).next_multiple_of(16)
+        };
+        let block = Block {
+            address,
+            size,
+            tag,
+            paged,
+            owner,
+            allocated_at: site,
+            freed_at: 0,
+            pages,
+        };
+        guest::set_bytes(
+            block.head() as *mut u8,
+            PATTERN,
+            (address - block.head()) as usize,
+        );
+        guest::set_bytes(address as *mut u8, FRESH, size as usize);
+        guest::set_bytes(
+            (address + size) as *mut u8,
+            PATTERN,
+            (end - address - size) as usize,
+        );
         self.spans.insert(start, block);
         self.live += 1;
         Some(address)
@@ -146,7 +184,9 @@ impl Pool {
 
     fn take_span(&mut self, pages: u64) -> Option<u64> {
         let free = self.free.entry(pages).or_default();
-        let recycled = (free.len() > QUARANTINE).then(|| free.pop_front()).flatten();
+        let recycled = (free.len() > QUARANTINE)
+            .then(|| free.pop_front())
+            .flatten();
         let start = match recycled {
             Some(start) => start,
             None => {
@@ -191,12 +231,26 @@ impl Pool {
         match self.level {
             PoolLevel::Strict => {
                 // SAFETY: the pages belong to this span, which no one may use any more.
-                unsafe { libc::madvise(start as *mut _, (block.pages * PAGE) as usize, libc::MADV_DONTNEED) };
+                unsafe {
+                    libc::madvise(
+                        start as *mut _,
+                        (block.pages * PAGE) as usize,
+                        libc::MADV_DONTNEED,
+                    )
+                };
                 protect(start, block.pages, libc::PROT_NONE);
             }
-            PoolLevel::Poison => guest::set(block.address as *mut u8, FREED, block.size as usize),
+            PoolLevel::Poison => {
+                guest::set_bytes(block.address as *mut u8, FREED, block.size as usize)
+            }
         }
-        self.spans.insert(start, Block { freed_at: site, ..block });
+        self.spans.insert(
+            start,
+            Block {
+                freed_at: site,
+                ..block
+            },
+        );
         self.free.entry(block.pages).or_default().push_back(start);
         self.live -= 1;
     }
@@ -220,7 +274,9 @@ impl Pool {
 
     /// Live blocks of an owner.
     pub(crate) fn live(&self, owner: Owner) -> impl Iterator<Item = &Block> {
-        self.spans.values().filter(move |block| block.freed_at == 0 && block.owner == owner)
+        self.spans
+            .values()
+            .filter(move |block| block.freed_at == 0 && block.owner == owner)
     }
 
     /// Number of live blocks, of any owner.
@@ -254,7 +310,9 @@ impl Block {
     /// Address of the first byte around the block that was changed.
     fn changed_byte(&self) -> Option<u64> {
         let around = (self.head()..self.address).chain(self.address + self.size..self.end());
-        around.into_iter().find(|byte| guest::read(*byte as *const u8) != PATTERN)
+        around
+            .into_iter()
+            .find(|byte| guest::read(*byte as *const u8) != PATTERN)
     }
 }
 
@@ -279,7 +337,14 @@ mod tests {
     }
 
     fn allocate(pool: &mut Pool, size: u64) -> u64 {
-        pool.allocate(size, u32::from_le_bytes(*b"Test"), false, Owner::Driver, 0x1000).expect("memory")
+        pool.allocate(
+            size,
+            u32::from_le_bytes(*b"Test"),
+            false,
+            Owner::Driver,
+            0x1000,
+        )
+        .expect("memory")
     }
 
     #[test]
@@ -291,7 +356,10 @@ mod tests {
             let end = (address + size).next_multiple_of(16);
             assert_eq!(end % PAGE, 0, "size {size}");
             let block = pool.block_at(end).expect("the guard belongs to the block");
-            assert_eq!((block.address, pool.region(&block, end)), (address, Region::PastEnd));
+            assert_eq!(
+                (block.address, pool.region(&block, end)),
+                (address, Region::PastEnd)
+            );
         }
     }
 
@@ -302,7 +370,9 @@ mod tests {
             let address = allocate(&mut pool, 20);
             guest::write(address.wrapping_add_signed(offset) as *mut u8, 0u8);
             match pool.free(address, 0, 1) {
-                Err(FreeError::Corrupted(_, at)) => assert_eq!(at, address.wrapping_add_signed(offset)),
+                Err(FreeError::Corrupted(_, at)) => {
+                    assert_eq!(at, address.wrapping_add_signed(offset))
+                }
                 other => panic!("offset {offset}: {other:?}"),
             }
         }
@@ -312,9 +382,15 @@ mod tests {
     fn wrong_frees_are_told_apart() {
         let mut pool = pool();
         let address = allocate(&mut pool, 32);
-        assert!(matches!(pool.free(address + 16, 0, 1), Err(FreeError::NotPool)));
+        assert!(matches!(
+            pool.free(address + 16, 0, 1),
+            Err(FreeError::NotPool)
+        ));
         assert!(matches!(pool.free(0x1234, 0, 1), Err(FreeError::NotPool)));
-        assert!(matches!(pool.free(address, 7, 1), Err(FreeError::WrongTag(_))));
+        assert!(matches!(
+            pool.free(address, 7, 1),
+            Err(FreeError::WrongTag(_))
+        ));
         assert!(pool.free(address, 0, 1).is_ok());
         assert!(matches!(pool.free(address, 0, 1), Err(FreeError::Twice(_))));
         assert_eq!(pool.live_count(), 0);

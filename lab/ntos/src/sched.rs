@@ -30,13 +30,27 @@ pub(crate) struct ThreadId(pub(crate) usize);
 pub(crate) enum Job {
     None,
     /// Calls a routine of the driver and keeps its result.
-    Call { function: u64, args: [u64; 4] },
+    Call {
+        function: u64,
+        args: [u64; 4],
+    },
     /// Sends an IRP to the top of a device stack.
-    Dispatch { device: u64, irp: u64 },
+    Dispatch {
+        device: u64,
+        irp: u64,
+    },
     /// Runs the DPCs queued on a processor.
-    Dpcs { cpu: usize },
+    Dpcs {
+        cpu: usize,
+    },
     /// Runs a queued work item.
-    WorkItem { item: u64 },
+    WorkItem {
+        item: u64,
+    },
+    /// Cancels an IRP.
+    Cancel {
+        irp: u64,
+    },
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -173,7 +187,11 @@ impl Machine {
         if cpu.can_start_dpc(|id| self.thread(id).irql.get()) {
             return Some(self.start_dpcs(index));
         }
-        let top = if cpu.in_dpc.get() { Some(cpu.dpc_thread) } else { cpu.thread.get() };
+        let top = if cpu.in_dpc.get() {
+            Some(cpu.dpc_thread)
+        } else {
+            cpu.thread.get()
+        };
         if let Some(id) = top {
             return match self.thread(id).state.get() {
                 State::Runnable => Some(id),
@@ -207,9 +225,10 @@ impl Machine {
     pub(crate) fn may_run_on(&self, id: ThreadId, cpu: usize) -> bool {
         // SAFETY: a machine is used by one host thread, and the reference ends in this expression.
         let affinity = unsafe { &*self.thread(id).affinity.get() };
-        affinity
-            .as_ref()
-            .is_none_or(|set| set.get(cpu / 64).is_some_and(|word| word >> (cpu % 64) & 1 != 0))
+        affinity.as_ref().is_none_or(|set| {
+            set.get(cpu / 64)
+                .is_some_and(|word| word >> (cpu % 64) & 1 != 0)
+        })
     }
 
     /// Gives a free thread a job and runs it at once if its processor is free.
@@ -224,7 +243,8 @@ impl Machine {
     /// Runs a free thread's job on an idle processor without going through
     /// the queue: the path of an IOCTL that completes at once.
     pub(crate) fn run_now(&self, id: ThreadId, job: Job) {
-        if self.active.get() != 0 || self.queued_dpcs.get() != 0 || !self.ready.borrow().is_empty() {
+        if self.active.get() != 0 || self.queued_dpcs.get() != 0 || !self.ready.borrow().is_empty()
+        {
             return self.start(id, job);
         }
         let thread = self.thread(id);
@@ -240,10 +260,7 @@ impl Machine {
     /// Switches to a context on a processor; returns when it yields.
     fn resume(&self, index: usize, id: ThreadId) {
         let cpu = &self.cpus[index];
-        if self.gs_cpu.replace(index) != index {
-            cpu.load_gs();
-        }
-        self.current_cpu.set(index);
+        self.enter_cpu(index);
         self.running.set(Some(id));
         let thread = self.thread(id);
         thread.cpu.set(index);
@@ -252,12 +269,14 @@ impl Machine {
         if !cpu.in_dpc.get() {
             cpu.set_current_thread(thread.object.get());
         }
+        crate::shared_page::set_times(self.clock.now_ns(), self.clock.filetime(), self.cpus.len());
         let area = cpu.area();
         let fiber = thread.fiber.get();
         guest::set!(area, slot = guest::get!(fiber, slot));
         guest::set!(area, host_rsp = guest::get!(fiber, host_rsp));
+        let saved = guest::get!(fiber, saved_rsp);
         // SAFETY: the fiber's context was saved by `switch` or prepared by `Fiber::new`, and nothing runs on it.
-        unsafe { asm::switch(self.main_rsp.as_ptr(), guest::get!(fiber, saved_rsp)) };
+        unsafe { asm::switch(self.main_rsp.as_ptr(), saved) };
         let slot: Slot = guest::get!(area, slot);
         guest::set!(fiber, slot = slot);
         guest::set!(fiber, host_rsp = guest::get!(area, host_rsp));
@@ -349,7 +368,60 @@ impl Machine {
                 thread.result.set(u64::from(status.to_u32()));
             }
             Job::Dpcs { cpu } => self.run_dpcs(cpu),
-            Job::WorkItem { item } => self.run_work_item(item),
+            Job::WorkItem { item } => {
+                self.run_work_item(item);
+                self.reuse_thread(id);
+            }
+            Job::Cancel { irp } => {
+                self.cancel_irp(irp as *mut _);
+                self.reuse_thread(id);
+            }
+        }
+        if thread.is_system_thread.get() {
+            self.end_system_thread(id);
+        }
+    }
+
+    /// Leaves the running fiber for good: its thread has ended inside a kernel call.
+    pub(crate) fn abandon_fiber(&self, id: ThreadId) -> ! {
+        self.thread(id).depth.set(0);
+        self.thread(id).state.set(State::Free);
+        let fiber = self.thread(id).fiber.get();
+        // SAFETY: one host thread; the scheduler is about to switch away, and the frame laid out here
+        // is at the top of the host stack, far above the frames in use.
+        unsafe { (*fiber).prepare(id) };
+        let mut abandoned = 0;
+        // SAFETY: the scheduler's context was saved when it switched to this fiber; this fiber's
+        // own context is the new one that `prepare` laid out.
+        unsafe { asm::switch(&raw mut abandoned, self.main_rsp.get()) };
+        unreachable!("nothing switches back to an abandoned context")
+    }
+
+    /// Takes the running context off its processor's books.
+    pub(crate) fn leave_processor(&self) {
+        self.active.set(self.active.get() - 1);
+    }
+
+    /// Calls a routine on another processor, on the running fiber's stack.
+    pub(crate) fn call_on(&self, cpu: usize, function: u64, args: [u64; 4]) -> u64 {
+        let home = self.current_cpu.get();
+        let slot = self.slot();
+        self.enter_cpu(cpu);
+        let area = self.cpu().area();
+        let (irql, old_slot): (KIRQL, Slot) = (self.irql(), guest::get!(area, slot));
+        self.cpu().set_irql(nt::ke::IPI_LEVEL);
+        guest::set!(area, slot = slot);
+        let result = self.call(function, args);
+        guest::set!(area, slot = old_slot);
+        self.cpu().set_irql(irql);
+        self.enter_cpu(home);
+        result
+    }
+
+    fn enter_cpu(&self, index: usize) {
+        self.current_cpu.set(index);
+        if self.gs_cpu.replace(index) != index {
+            self.cpus[index].load_gs();
         }
     }
 
@@ -357,7 +429,14 @@ impl Machine {
     ///
     /// Checks that it returns at the IRQL it was called at.
     pub(crate) fn call(&self, function: u64, args: [u64; 4]) -> u64 {
-        let Some(id) = self.running.get() else { return 0 };
+        self.call_expecting(function, args, self.irql())
+    }
+
+    /// Calls a routine that must return at `irql`.
+    pub(crate) fn call_expecting(&self, function: u64, args: [u64; 4], irql: KIRQL) -> u64 {
+        let Some(id) = self.running.get() else {
+            return 0;
+        };
         let area = self.cpu().area();
         let slot: Slot = guest::get!(area, slot);
         let fiber = self.thread(id).fiber.get();
@@ -369,7 +448,6 @@ impl Machine {
         } else {
             fiber.kernel_top() & !15
         };
-        let irql = self.irql();
         depth.set(depth.get() + 1);
         // SAFETY: gs points at this processor's block (`resume`); the stack is this fiber's; what
         // the driver's routine does is the driver's business, and faults in it are caught.
@@ -381,7 +459,10 @@ impl Machine {
             self.violate(
                 RuleId::IrqlChanged,
                 [function, u64::from(irql), u64::from(self.irql()), 0],
-                format!("a routine was called at IRQL {irql} and returned at IRQL {}", self.irql()),
+                format!(
+                    "a routine that had to return at IRQL {irql} returned at IRQL {}",
+                    self.irql()
+                ),
             );
         }
         result

@@ -17,7 +17,7 @@ use crate::machine::current;
 use crate::{asm, exports};
 
 /// Unknown imports that one image may have.
-pub const MAX_UNKNOWN_IMPORTS: usize = 1024;
+pub(crate) const MAX_UNKNOWN_IMPORTS: usize = 1024;
 /// Indices from here on are unknown imports.
 pub(crate) const UNKNOWN: u64 = 0x1_0000;
 /// Bytes of a thunk.
@@ -60,14 +60,31 @@ impl Thunks {
             } else {
                 asm::thunk as *const ()
             };
-            emit(&mut code, export.contract.irql_mask, index as u64, export.address as u64, common);
+            emit(
+                &mut code,
+                export.contract.irql_mask,
+                index as u64,
+                export.address as u64,
+                common,
+            );
         }
         for unknown in 0..MAX_UNKNOWN_IMPORTS as u64 {
             let target = unknown_import as *const () as u64;
-            emit(&mut code, u16::MAX, UNKNOWN + unknown, target, asm::thunk as *const ());
+            emit(
+                &mut code,
+                u16::MAX,
+                UNKNOWN + unknown,
+                target,
+                asm::thunk as *const (),
+            );
         }
         let code = publish(&code);
-        Self { exports, by_name, code, len }
+        Self {
+            exports,
+            by_name,
+            code,
+            len,
+        }
     }
 
     /// Address to bind an import of the kernel to, if the lab provides it.
@@ -119,7 +136,11 @@ fn publish(code: &[u8]) -> u64 {
             0,
         )
     };
-    assert!(map != libc::MAP_FAILED, "cannot map {} bytes for thunks", code.len());
+    assert!(
+        map != libc::MAP_FAILED,
+        "cannot map {} bytes for thunks",
+        code.len()
+    );
     // SAFETY: the mapping is new, writable and as long as the code.
     unsafe { ptr::copy_nonoverlapping(code.as_ptr(), map.cast(), code.len()) };
     // SAFETY: the mapping is ours; from here on it is only executed.
@@ -167,7 +188,11 @@ mod tests {
         for name in declared {
             assert!(thunks.address(name).is_some(), "{name}");
         }
-        assert_eq!(thunks.by_name.len(), thunks.exports.len(), "a name is declared twice");
+        assert_eq!(
+            thunks.by_name.len(),
+            thunks.exports.len(),
+            "a name is declared twice"
+        );
         assert!(thunks.address("NoSuchExport").is_none());
     }
 }

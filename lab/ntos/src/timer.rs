@@ -47,7 +47,9 @@ impl Timers {
 
     /// Removes a `KTIMER`; false if it was not queued.
     pub(crate) fn cancel(&mut self, timer: u64) -> bool {
-        let Some(key) = self.kernel.remove(&timer) else { return false };
+        let Some(key) = self.kernel.remove(&timer) else {
+            return false;
+        };
         self.queue.remove(&key).is_some()
     }
 
@@ -66,7 +68,11 @@ impl Timers {
 
     /// Queued `KTIMER`s inside a range of addresses.
     pub(crate) fn within(&self, range: std::ops::Range<u64>) -> Vec<u64> {
-        self.kernel.keys().copied().filter(|timer| range.contains(timer)).collect()
+        self.kernel
+            .keys()
+            .copied()
+            .filter(|timer| range.contains(timer))
+            .collect()
     }
 
     /// Every queued `KTIMER`.
@@ -101,7 +107,13 @@ impl Machine {
         let timer = address as *mut KTIMER;
         let period_ns = u64::from(get!(timer, Period)) * 1_000_000;
         if period_ns != 0 {
-            self.timers.borrow_mut().add(now + period_ns, TimerKind::Kernel { timer: address, cpu });
+            self.timers.borrow_mut().add(
+                now + period_ns,
+                TimerKind::Kernel {
+                    timer: address,
+                    cpu,
+                },
+            );
         }
         self.signal(address, 1);
         let dpc = get!(timer, Dpc);
@@ -119,7 +131,10 @@ impl Machine {
         set!(timer, DueTime = due_ns / 100);
         set!(timer, Period = period_ms);
         set!(timer, Dpc = dpc as *mut _);
-        let kind = TimerKind::Kernel { timer: address, cpu: self.current_cpu.get() };
+        let kind = TimerKind::Kernel {
+            timer: address,
+            cpu: self.current_cpu.get(),
+        };
         self.timers.borrow_mut().add(due_ns, kind);
         was_set
     }

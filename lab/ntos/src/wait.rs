@@ -2,7 +2,10 @@
 //!
 //! The objects themselves are structures in driver memory; who waits for
 //! which is kept here.
-#![expect(unsafe_code, reason = "the wait of a thread is shared between its fiber and whoever wakes it")]
+#![expect(
+    unsafe_code,
+    reason = "the wait of a thread is shared between its fiber and whoever wakes it"
+)]
 
 use lab_verifier::RuleId;
 use nt::NTSTATUS;
@@ -58,7 +61,9 @@ impl Machine {
 
     /// Waits for one or all of `objects` on the running thread.
     pub(crate) fn wait(&self, objects: &[u64], all: bool, timeout: Timeout) -> NTSTATUS {
-        let Some(id) = self.running.get() else { return STATUS_SUCCESS };
+        let Some(id) = self.running.get() else {
+            return STATUS_SUCCESS;
+        };
         if let Some(status) = self.try_satisfy(id, objects, all) {
             return status;
         }
@@ -80,13 +85,21 @@ impl Machine {
     fn block(&self, id: ThreadId, objects: &[u64], all: bool, timeout: Timeout) -> NTSTATUS {
         let thread = self.thread(id);
         for object in objects {
-            self.waiters.borrow_mut().entry(*object).or_default().push_back(id);
+            self.waiters
+                .borrow_mut()
+                .entry(*object)
+                .or_default()
+                .push_back(id);
         }
         let timeout = match timeout {
             Timeout::At(due) => Some(self.timers.borrow_mut().add(due, TimerKind::Wait(id))),
             Timeout::Never | Timeout::Now => None,
         };
-        let wait = Wait { objects: objects.to_vec(), all, timeout };
+        let wait = Wait {
+            objects: objects.to_vec(),
+            all,
+            timeout,
+        };
         // SAFETY: one host thread; no reference to the wait is held across this.
         unsafe { *thread.wait.get() = Some(wait) };
         thread.state.set(State::Waiting);
@@ -115,7 +128,9 @@ impl Machine {
             objects.iter().for_each(|object| consume(*object, thread));
             return Some(STATUS_SUCCESS);
         }
-        let index = objects.iter().position(|object| is_signalled(*object, thread))?;
+        let index = objects
+            .iter()
+            .position(|object| is_signalled(*object, thread))?;
         consume(objects[index], thread);
         Some(NTSTATUS(i32::try_from(index).unwrap_or(0)))
     }
@@ -141,7 +156,9 @@ impl Machine {
     pub(crate) fn wake(&self, id: ThreadId, status: NTSTATUS) {
         let thread = self.thread(id);
         // SAFETY: one host thread; nothing refers to the wait that is taken out.
-        let Some(wait) = (unsafe { (*thread.wait.get()).take() }) else { return };
+        let Some(wait) = (unsafe { (*thread.wait.get()).take() }) else {
+            return;
+        };
         let mut waiters = self.waiters.borrow_mut();
         for object in &wait.objects {
             if let Some(queue) = waiters.get_mut(object) {
@@ -184,7 +201,9 @@ fn consume(object: u64, thread: u64) {
     let header = object as *mut DISPATCHER_HEADER;
     let state = get!(header, SignalState);
     match get!(header, Type) {
-        EVENT_SYNCHRONIZATION_OBJECT | TIMER_SYNCHRONIZATION_OBJECT => set!(header, SignalState = 0),
+        EVENT_SYNCHRONIZATION_OBJECT | TIMER_SYNCHRONIZATION_OBJECT => {
+            set!(header, SignalState = 0)
+        }
         SEMAPHORE_OBJECT => set!(header, SignalState = state - 1),
         MUTANT_OBJECT => {
             set!(header, SignalState = state - 1);

@@ -5,6 +5,7 @@ use nt::stop::{self, StopCode};
 /// One rule: what is checked, how a violation is reported, what to do.
 #[derive(Debug)]
 pub struct Rule {
+    /// Its identity.
     pub id: RuleId,
     /// Kebab-case name, as printed and as used on command lines.
     pub name: &'static str,
@@ -13,7 +14,9 @@ pub struct Rule {
     /// The first parameter that names the rule under that stop code, where
     /// Windows documents one.
     pub subcode: Option<u64>,
+    /// What it means that the rule is broken.
     pub meaning: &'static str,
+    /// What to do about it.
     pub remedy: &'static str,
 }
 

@@ -180,3 +180,57 @@ pub struct KusdReference {
     /// Whether the bytes belong to an instruction, rather than to data.
     pub in_code: bool,
 }
+
+impl core::fmt::Display for SiteKind {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        let text = match self {
+            Self::Rdmsr => "rdmsr",
+            Self::Wrmsr => "wrmsr",
+            Self::Rdpmc => "rdpmc",
+            Self::ReadCr8 => "mov r, cr8",
+            Self::WriteCr8 => "mov cr8, r",
+            Self::Cpuid => "cpuid",
+            Self::Sidt => "sidt",
+            Self::Sgdt => "sgdt",
+            Self::Sldt => "sldt",
+            Self::Str => "str",
+            Self::Smsw => "smsw",
+            Self::Pushf => "pushf",
+            Self::Popf => "popf",
+            Self::Vmcall => "vmcall",
+            Self::Vmmcall => "vmmcall",
+            Self::Syscall => "syscall",
+            Self::Sysenter => "sysenter",
+            Self::Int(vector) => return write!(f, "int {vector:#x}"),
+            Self::WriteSegmentBase => "wrfsbase/wrgsbase",
+            Self::Swapgs => "swapgs",
+            Self::Stac => "stac",
+            Self::Clac => "clac",
+            Self::Cli => "cli",
+            Self::Sti => "sti",
+            Self::Hlt => "hlt",
+            Self::In => "in",
+            Self::Out => "out",
+            Self::ReadControl => "mov r, cr/dr",
+            Self::WriteControl => "mov cr/dr, r",
+            Self::Rdtsc => "rdtsc",
+            Self::OtherPrivileged => "privileged",
+        };
+        f.write_str(text)
+    }
+}
+
+impl core::fmt::Display for Refusal {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.write_str(match self {
+            Self::TooShort => "too few bytes to patch",
+            Self::BranchTarget => "something leads between its bytes",
+            Self::IndirectJump => "its function has an indirect jump",
+            Self::Neighbour => "its neighbour cannot move",
+            Self::Relocation => "its neighbour holds an address",
+            Self::StackOperand => "its operand is the stack pointer",
+            Self::NoSpace => "no trampoline space left",
+            Self::UnprovenCode => "nothing shows that it is code",
+        })
+    }
+}

@@ -19,8 +19,8 @@ use iced_x86::{
 use super::site::{Refusal, SiteKind};
 use super::window::{JUMP_LEN, Window, ends_line};
 
-/// Bytes reserved behind the image.
-pub(crate) const TRAMPOLINE_SPACE: u32 = 64 << 10;
+/// Most bytes that trampolines of one image may take.
+const TRAMPOLINE_SPACE: u32 = 64 << 10;
 /// Kinds that have a routine, in the order of their slots.
 pub(crate) const SLOTS: [SiteKind; 5] = [
     SiteKind::Rdmsr,

@@ -2,7 +2,8 @@
 
 use core::ops::Range;
 
-use super::{MapOptions, PAGE, Protection};
+use super::loader::Inputs;
+use super::{PAGE, Protection};
 use crate::analysis::{Analysis, SLOTS, Site, Treatment};
 use crate::image::{Image, Section};
 
@@ -13,34 +14,21 @@ const INT3: u8 = 0xcc;
 /// `nop`, behind `ud2`.
 const NOP: u8 = 0x90;
 
-/// Fills a zeroed mapping at `base`; says which kinds of site got a routine.
-pub(super) fn fill(
-    memory: &mut [u8],
-    base: u64,
-    image: &Image,
-    analysis: &Analysis,
-    options: MapOptions<'_>,
-) -> [bool; SLOTS.len()] {
+/// Fills zeroed memory with an image for the base and the addresses in `inputs`.
+pub(super) fn fill(memory: &mut [u8], image: &Image, analysis: &Analysis, inputs: &Inputs) {
     copy(memory, image);
-    relocate(memory, base, image);
-    for import in image.imports() {
-        write(
-            memory,
-            import.iat_rva,
-            &(options.bind)(import).to_le_bytes(),
-        );
-    }
-    if let Some(rva) = image.load_config().and_then(|config| config.cookie_rva) {
-        write(memory, rva, &options.cookie.to_le_bytes());
+    relocate(memory, inputs.base, image);
+    for (import, address) in image.imports().iter().zip(&inputs.imports) {
+        write(memory, import.iat_rva, &address.to_le_bytes());
     }
     for reference in analysis.kusd_references() {
-        let address = options.kusd_alias.wrapping_add(reference.offset.into());
+        let address = inputs.kusd_alias.wrapping_add(reference.offset.into());
         write(memory, reference.rva, &address.to_le_bytes());
     }
     for site in analysis.sites() {
         make_trap(memory, site);
     }
-    install_trampolines(memory, image, analysis, options.routine)
+    install_trampolines(memory, image, analysis, &inputs.routines);
 }
 
 fn copy(memory: &mut [u8], image: &Image) {
@@ -82,32 +70,25 @@ fn install_trampolines(
     memory: &mut [u8],
     image: &Image,
     analysis: &Analysis,
-    routine: &mut dyn FnMut(crate::SiteKind) -> Option<u64>,
-) -> [bool; SLOTS.len()] {
+    routines: &[Option<u64>; SLOTS.len()],
+) {
     let trampolines = analysis.trampolines();
-    let mut available = [false; SLOTS.len()];
     let space = image.header().image_size;
     write(memory, space, &trampolines.code);
-    for ((slot, &kind), available) in (0..).zip(&SLOTS).zip(&mut available) {
-        let wanted = trampolines
-            .jumps
-            .iter()
-            .any(|jump| SLOTS.get(jump.slot) == Some(&kind));
-        if let Some(address) = wanted.then(|| routine(kind)).flatten() {
+    for (slot, routine) in (0..).zip(routines) {
+        if let Some(address) = routine {
             write(memory, space + 8 * slot, &address.to_le_bytes());
-            *available = true;
         }
     }
     for jump in &trampolines.jumps {
-        if available.get(jump.slot) == Some(&true) {
+        if routines.get(jump.slot).is_some_and(Option::is_some) {
             write(memory, jump.rva, &jump.bytes);
         }
     }
-    available
 }
 
 /// Writes bytes at an rva. Everything written was checked to be inside when the image was parsed.
-fn write(memory: &mut [u8], rva: u32, bytes: &[u8]) {
+pub(super) fn write(memory: &mut [u8], rva: u32, bytes: &[u8]) {
     let start = rva as usize;
     let target = start
         .checked_add(bytes.len())

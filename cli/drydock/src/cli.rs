@@ -1,0 +1,22 @@
+//! What can be typed.
+
+use clap::{Parser, Subcommand};
+
+use crate::inspect;
+
+/// Runs and verifies Windows kernel drivers on Linux.
+#[derive(Debug, Parser)]
+#[command(version, about, after_help = EXIT_CODES, max_term_width = 100)]
+pub(crate) struct Cli {
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+/// One command, one module.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Tell what a driver file is, what it needs, and what of that the lab lacks.
+    Inspect(inspect::Arguments),
+}
+
+const EXIT_CODES: &str = "Exit codes: 0 done; 1 failed; 2 wrong usage; 3 the input is malformed.";

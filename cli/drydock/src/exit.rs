@@ -1,0 +1,29 @@
+//! From a command's result to the process's exit code.
+
+use std::process::ExitCode;
+
+use lab_image::ImageError;
+
+const FAILED: u8 = 1;
+// 2 is clap's, for wrong usage.
+const MALFORMED_INPUT: u8 = 3;
+
+/// Prints an error, once and with its causes, and chooses the exit code.
+pub(crate) fn report(result: anyhow::Result<()>) -> ExitCode {
+    let Err(error) = result else {
+        return ExitCode::SUCCESS;
+    };
+    if is_closed_pipe(&error) {
+        return ExitCode::SUCCESS;
+    }
+    eprintln!("drydock: {error:#}");
+    let malformed = error.chain().any(|cause| cause.is::<ImageError>());
+    ExitCode::from(if malformed { MALFORMED_INPUT } else { FAILED })
+}
+
+/// Whether the reader of the output has seen enough (`drydock … | head`).
+fn is_closed_pipe(error: &anyhow::Error) -> bool {
+    error
+        .downcast_ref::<std::io::Error>()
+        .is_some_and(|error| error.kind() == std::io::ErrorKind::BrokenPipe)
+}

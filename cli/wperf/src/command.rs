@@ -1,0 +1,155 @@
+//! The commands: what each does, given what was typed.
+
+pub mod detect;
+pub mod list;
+pub mod lock;
+pub mod man;
+pub mod stat;
+pub mod test;
+pub mod version;
+
+use crate::{
+    catalog::{Catalog, Product},
+    device::{DeviceError, DriverOptions, Opened},
+    failure::{Failure, Result},
+    grammar::{extra, metrics},
+    machine::Machine,
+    options::Options,
+    session::{Driver, check_version},
+    wait::Interrupt,
+};
+use std::{fs, path::PathBuf, sync::mpsc::Receiver};
+
+/// Opens the driver, docking it if need be.
+pub type Open<'w> = &'w dyn Fn(&DriverOptions) -> std::result::Result<Opened, DeviceError>;
+/// Opens the driver if it is there.
+pub type OpenRunning<'w> = &'w dyn Fn() -> std::result::Result<Option<Opened>, DeviceError>;
+
+/// What is around a run.
+pub struct World<'w> {
+    /// How to reach the driver.
+    pub open: Open<'w>,
+    /// How to look whether it is there.
+    pub open_running: OpenRunning<'w>,
+    /// Ctrl-C.
+    pub interrupts: Receiver<Interrupt>,
+    /// This program's executable.
+    pub launcher: PathBuf,
+}
+
+impl World<'_> {
+    fn open(&self, options: &Options) -> Result<Opened> {
+        let mut opened = (self.open)(&options.driver)?;
+        check_version(&mut opened.client)?;
+        Ok(opened)
+    }
+
+    /// The processor that names are looked up for: that of the driver if it is there, else of this machine's kind.
+    fn product(&self) -> Result<Product> {
+        let here = || Product::generic(crate::catalog::Architecture::of_this_machine());
+        // A driver that cannot be asked is no reason not to answer a question that needs none.
+        let Ok(Some(mut opened)) = (self.open_running)() else {
+            return Ok(here());
+        };
+        check_version(&mut opened.client)?;
+        let machine = Machine::query(&mut opened.client)?;
+        Ok(machine.product(machine.cores[0].core))
+    }
+}
+
+/// The cores that `-c` names, else all.
+fn cores_of(options: &Options, machine: &Machine) -> Result<Vec<u32>> {
+    Ok(match &options.cores {
+        Some(list) => list.resolve(machine.core_count())?,
+        None => (0..machine.core_count()).collect(),
+    })
+}
+
+/// The names that can be used: the product's, and those of `-E` and `-C`.
+fn catalog_of(options: &Options, product: &Product) -> Result<Catalog> {
+    let read = |path: &PathBuf| fs::read_to_string(path).map_err(|e| Failure::file(path, &e));
+    let extra = match &options.extra_events {
+        Some(text) => {
+            // A list has colons, which a file name rarely has; a file that exists is meant.
+            let path = PathBuf::from(text);
+            let list = if path.is_file() || !text.contains(':') {
+                read(&path)?
+            } else {
+                text.clone()
+            };
+            extra::parse(&list)?
+        }
+        None => Vec::new(),
+    };
+    let user = match &options.user_metrics {
+        Some(path) => metrics::parse(&read(path)?)
+            .map_err(|e| Failure::other(format!("{}: {e}", path.display())))?,
+        None => Vec::new(),
+    };
+    Ok(Catalog::new(product, &extra, user))
+}
+
+/// The plan of `-e` and `-m`.
+fn plan_of(
+    options: &Options,
+    catalog: &Catalog,
+    counters: &crate::plan::Counters,
+) -> Result<crate::plan::Plan> {
+    let mut items = Vec::new();
+    for list in &options.events {
+        items.extend(crate::grammar::events::parse(list)?);
+    }
+    let mut wanted = Vec::new();
+    for list in &options.metrics {
+        wanted.extend(catalog.expand_metrics(list)?);
+    }
+    crate::plan::plan(&items, &wanted, catalog, counters).map_err(|error| match error {
+        crate::plan::PlanError::NoEvent => Failure::usage(error.to_string()),
+        other => other.into(),
+    })
+}
+
+/// The period of `--config count.period=MS`; 0 when not given.
+fn period_of(options: &Options, machine: &Machine) -> Result<u32> {
+    let mut period = 0;
+    let (min, max) = (machine.head.period_min_ms, machine.head.period_max_ms);
+    for setting in &options.config {
+        let (name, value) = setting.split_once('=').unwrap_or((setting, ""));
+        match name {
+            "count.period" => {
+                let number = value.parse().ok().filter(|n| (min..=max).contains(n));
+                period = number.ok_or_else(|| {
+                    Failure::other(format!(
+                        "--config {setting}: the period is {min} to {max} ms"
+                    ))
+                })?;
+            }
+            "count.period_max" | "count.period_min" => {
+                return Err(Failure::other(format!("--config {name} can only be read")));
+            }
+            _ => {
+                return Err(Failure::usage(format!(
+                    "--config: there is no setting '{name}'"
+                )));
+            }
+        }
+    }
+    Ok(period)
+}
+
+fn refuse_uncore(options: &Options) -> Result<()> {
+    match options.dmc {
+        Some(channel) => Err(Failure::other(format!(
+            "--dmc {channel}: the driver found no memory controller"
+        ))),
+        None => Ok(()),
+    }
+}
+
+/// One core that nobody holds; else the first, so that the holder gets named.
+fn idle_core(driver: &mut Driver) -> Result<u32> {
+    let records = driver.query_ownership()?;
+    let idle =
+        |r: &&wperf_abi::record::CoreOwnership| r.holding == wperf_abi::record::Holding::IDLE;
+    Ok(records.iter().find(idle).map_or(0, |record| record.core))
+}

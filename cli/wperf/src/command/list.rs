@@ -1,0 +1,92 @@
+//! `list`: what can be named.
+
+use super::{World, catalog_of};
+use crate::{
+    catalog::{Catalog, Metric, Origin},
+    failure::Result,
+    options::{Options, Verbosity},
+    report::{
+        output::Console,
+        table::{Cell, Table},
+    },
+};
+use serde_json::json;
+
+/// Runs `list`.
+///
+/// Errors: the files of `-E` and `-C`.
+pub fn run(options: &Options, console: &mut Console<'_>, world: &World<'_>) -> Result<()> {
+    let catalog = catalog_of(options, &world.product()?)?;
+    let is_verbose = options.verbosity == Verbosity::Verbose;
+    let events = event_table(&catalog);
+    let metrics = metric_table(&catalog, is_verbose);
+    let groups = group_table(&catalog);
+    console.answer(&format!(
+        "\nList of predefined events of {}:\n\n{}\nList of predefined metrics (to be used in -m):\n\n{}\nList of predefined groups of metrics (to be used in -m):\n\n{}",
+        catalog.product().name(),
+        events.to_text(),
+        metrics.to_text(),
+        groups.to_text(),
+    ))?;
+    let document = json!({
+        "Predefined_Events": events.to_json(),
+        "Predefined_Metrics": metrics.to_json(),
+        "Predefined_Groups_of_Metrics": groups.to_json(),
+    });
+    console.json(&document, options)
+}
+
+fn event_table(catalog: &Catalog) -> Table {
+    let mut table = Table::new(&["Alias Name", "Raw Index", "Event Type"]);
+    for event in catalog.events() {
+        let kind = match event.origin {
+            Origin::Product | Origin::Architecture => "[core PMU event]",
+            Origin::Software => "[software PMU event]",
+            Origin::Extra => "[core PMU event*]",
+        };
+        table.push(vec![
+            Cell::text(&event.name),
+            Cell::text(format!("{:#06x}", event.code)),
+            Cell::text(kind),
+        ]);
+    }
+    table
+}
+
+fn metric_table(catalog: &Catalog, is_verbose: bool) -> Table {
+    let mut titles = vec!["Metric", "Events"];
+    if is_verbose {
+        titles.extend(["Formula", "Unit"]);
+    }
+    let mut table = Table::new(&titles);
+    for metric in catalog.metrics() {
+        let mut row = vec![Cell::text(&metric.name), Cell::text(event_list(metric))];
+        if is_verbose {
+            row.push(Cell::text(metric.formula.clone().unwrap_or_default()));
+            row.push(Cell::text(&metric.unit));
+        }
+        table.push(row);
+    }
+    table
+}
+
+fn group_table(catalog: &Catalog) -> Table {
+    let mut table = Table::new(&["Group", "Metrics"]);
+    for group in catalog.groups() {
+        table.push(vec![
+            Cell::text(&group.name),
+            Cell::text(group.metrics.join(",")),
+        ]);
+    }
+    table
+}
+
+/// A metric's events as `-e` takes them.
+pub(super) fn event_list(metric: &Metric) -> String {
+    let names: Vec<String> = metric
+        .events
+        .iter()
+        .map(|e| e.selector.to_string())
+        .collect();
+    format!("{{{}}}", names.join(","))
+}

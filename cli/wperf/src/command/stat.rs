@@ -1,0 +1,275 @@
+//! `stat`: counts.
+
+use super::{World, catalog_of, cores_of, idle_core, period_of, plan_of, refuse_uncore};
+use crate::{
+    catalog::Product,
+    device::Host,
+    failure::{Failure, Result},
+    machine::Machine,
+    options::Options,
+    plan::Plan,
+    program::{self, Program, ProgramOutput},
+    report::{
+        csv::{self, Timeline},
+        output::Console,
+        stat::{Setup, StatReport},
+    },
+    session::{Session, Take},
+    wait::{End, wait},
+};
+use indicatif::{ProgressBar, ProgressStyle};
+use jiff::Zoned;
+use serde_json::{Value, json};
+use std::time::{Duration, Instant};
+use wperf_abi::EventFilter;
+
+/// Pause between the counts of a timeline unless `-i` says otherwise.
+const DEFAULT_INTERVAL: Duration = Duration::from_secs(60);
+
+/// Runs `stat`.
+///
+/// Errors: anything on the way; a count that lost its cores is not printed.
+pub fn run(options: &Options, console: &mut Console<'_>, world: &World<'_>) -> Result<()> {
+    refuse_uncore(options)?;
+    if options.events.is_empty() && options.metrics.is_empty() {
+        return Err(Failure::usage("no event specified"));
+    }
+    let mut opened = world.open(options)?;
+    if let Some(about) = opened.host.describe() {
+        console.detail(&about)?;
+    }
+    let driver = &mut opened.client;
+    let machine = Machine::query(driver)?;
+    let cores = if options.program.is_empty() {
+        cores_of(options, &machine)?
+    } else {
+        let core = one_core(options, &machine, || idle_core(driver))?;
+        if options.cores.is_none() {
+            console.progress(&format!("no core named, the program runs on core {core}"))?;
+        }
+        vec![core]
+    };
+    let product = machine.product(cores[0]);
+    warn_of_differences(&machine, &cores, console)?;
+    let catalog = catalog_of(options, &product)?;
+    let period_ms = period_of(options, &machine)?;
+    // What cannot be planned at all should not take the PMU from anybody.
+    let counters = machine.counters(
+        driver,
+        cores[0],
+        machine.core(cores[0]).counters_total.into(),
+    )?;
+    plan_of(options, &catalog, &counters)?;
+    let take = if options.force {
+        Take::Forced
+    } else {
+        Take::Free
+    };
+    let mut session = Session::acquire(driver, &cores, take)?;
+    let counters = counters.with_free(session.counters_free);
+    let plan = plan_of(options, &catalog, &counters)?;
+    let filter = if options.kernel {
+        EventFilter::NONE
+    } else {
+        EventFilter::EXCLUDE_KERNEL
+    };
+    let assigned = session.assign(&plan, filter, period_ms, &counters)?;
+    let setup = setup(options, &machine, &product, assigned.windows > 1);
+    let mut count = Count {
+        options,
+        world,
+        plan: &plan,
+        setup,
+        session,
+        host: opened.host.as_mut(),
+        program: None,
+    };
+    count.run(console)
+}
+
+fn setup(options: &Options, machine: &Machine, product: &Product, multiplexed: bool) -> Setup {
+    Setup {
+        multiplexed,
+        kernel: options.kernel,
+        vendor: machine.vendor(),
+        product: product.name().to_owned(),
+    }
+}
+
+fn one_core(
+    options: &Options,
+    machine: &Machine,
+    idle: impl FnOnce() -> Result<u32>,
+) -> Result<u32> {
+    match (&options.cores, cores_of(options, machine)?.as_slice()) {
+        (None, _) => idle(),
+        (Some(_), [core]) => Ok(*core),
+        (Some(_), _) => Err(Failure::other(
+            "you can specify only one core for process spawn",
+        )),
+    }
+}
+
+fn warn_of_differences(machine: &Machine, cores: &[u32], console: &mut Console<'_>) -> Result<()> {
+    let first = machine.core(cores[0]);
+    let differs = |core: &&u32| machine.core(**core).identification != first.identification;
+    match cores.iter().find(differs) {
+        Some(core) => console.warn(&format!(
+            "warning: core {core} is another processor than core {}, whose event names are used for all",
+            first.core
+        )),
+        None => Ok(()),
+    }
+}
+
+/// A count that is set up.
+struct Count<'a, 'w> {
+    options: &'a Options,
+    world: &'a World<'w>,
+    plan: &'a Plan,
+    setup: Setup,
+    session: Session<'a>,
+    host: &'a mut dyn Host,
+    program: Option<Program>,
+}
+
+impl Count<'_, '_> {
+    fn run(&mut self, console: &mut Console<'_>) -> Result<()> {
+        let document = if self.options.timeline {
+            self.timeline(console)?
+        } else {
+            let (report, _) = self.count(console)?;
+            self.end_program(console)?;
+            console.answer(&report.to_text())?;
+            report.to_json()
+        };
+        console.json(&document, self.options)
+    }
+
+    fn timeline(&mut self, console: &mut Console<'_>) -> Result<Value> {
+        let options = self.options;
+        let interval = options.interval.unwrap_or(DEFAULT_INTERVAL);
+        let path = csv::file_name(options, self.session.cores(), &Zoned::now());
+        let mut file = Timeline::create(path, self.setup.clone(), interval)?;
+        console.detail(&format!("timeline file: '{}'", file.path().display()))?;
+        let mut documents: Vec<Value> = Vec::new();
+        for number in 1.. {
+            let (report, end) = self.count(console)?;
+            file.push(&report)?;
+            documents.push(report.to_json());
+            let is_last = options.repeats.is_some_and(|repeats| number >= repeats);
+            if is_last || end != End::Deadline || self.pause(interval, console)? != End::Deadline {
+                break;
+            }
+        }
+        self.end_program(console)?;
+        Ok(json!({
+            "count_duration": options.timeout.unwrap_or_default().as_secs_f64(),
+            "count_interval": interval.as_secs_f64(),
+            "count_timeline": documents.len(),
+            "timeline": documents,
+        }))
+    }
+
+    /// Counts once; the program starts with the first count.
+    fn count(&mut self, console: &mut Console<'_>) -> Result<(StatReport, End)> {
+        let is_new = self.program.is_none() && !self.options.program.is_empty();
+        if is_new {
+            self.program = Some(self.spawn(console)?);
+        }
+        self.session.start()?;
+        let start = Instant::now();
+        if let Some(program) = self.program.as_mut().filter(|_| is_new) {
+            program.resume()?;
+        }
+        let end = self.wait(console, "counting", start, self.options.timeout)?;
+        self.session.stop()?;
+        let elapsed = start.elapsed();
+        let readings = self.session.read(self.plan)?;
+        console.progress("counting ... done")?;
+        let report = StatReport::new(self.setup.clone(), self.plan, &readings, elapsed);
+        for warning in &report.warnings {
+            console.warn(warning)?;
+        }
+        Ok((report, end))
+    }
+
+    fn spawn(&mut self, console: &mut Console<'_>) -> Result<Program> {
+        let output = if self.options.json {
+            ProgramOutput::ToStandardError
+        } else {
+            ProgramOutput::Shared
+        };
+        let core = self.session.cores()[0];
+        let words = &self.options.program;
+        let program = program::spawn(&self.world.launcher, words, core, output)?;
+        self.host.attach(core, program.pid()).map_err(|error| {
+            let message = format!(
+                "core {core} cannot count process {}: {error}",
+                program.pid()
+            );
+            Failure::new(error.outcome(), message)
+        })?;
+        console.detail(&format!("process {} runs on core {core}", program.pid()))?;
+        Ok(program)
+    }
+
+    /// Ends a program that outlives the count, and says how it ended.
+    fn end_program(&mut self, console: &mut Console<'_>) -> Result<()> {
+        let Some(mut program) = self.program.take() else {
+            return Ok(());
+        };
+        let status = program.end()?;
+        self.host.detach(self.session.cores()[0])?;
+        console.progress(&program::status_text(status))
+    }
+
+    fn pause(&mut self, interval: Duration, console: &mut Console<'_>) -> Result<End> {
+        let end = self.wait(console, "sleeping", Instant::now(), Some(interval))?;
+        console.progress("sleeping ... done")?;
+        Ok(end)
+    }
+
+    fn wait(
+        &mut self,
+        console: &Console<'_>,
+        what: &'static str,
+        start: Instant,
+        timeout: Option<Duration>,
+    ) -> Result<End> {
+        let bar = progress_bar(console, what, timeout);
+        let session = &mut self.session;
+        let child = self.program.as_mut().map(Program::child);
+        let end = wait(&self.world.interrupts, start, timeout, child, |since| {
+            advance(&bar, since);
+            session.check_still_ours()
+        });
+        bar.finish_and_clear();
+        end
+    }
+}
+
+fn progress_bar(console: &Console<'_>, what: &'static str, total: Option<Duration>) -> ProgressBar {
+    if !console.shows_progress_bar() {
+        return ProgressBar::hidden();
+    }
+    let (bar, template) = match total {
+        Some(total) => (
+            ProgressBar::new(millis(total)),
+            "{msg} ... [{bar:40}] {elapsed} of {len} ms",
+        ),
+        None => (ProgressBar::new_spinner(), "{msg} ... {spinner} {elapsed}"),
+    };
+    let style = ProgressStyle::with_template(template);
+    let style = style.unwrap_or_else(|_| ProgressStyle::default_bar());
+    bar.with_style(style).with_message(what)
+}
+
+fn advance(bar: &ProgressBar, since: Duration) {
+    bar.set_position(millis(since));
+    bar.tick();
+}
+
+fn millis(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+}

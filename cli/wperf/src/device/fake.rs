@@ -1,0 +1,471 @@
+//! A driver for tests: keeps to the contract, and panics where a client does not.
+//!
+//! Stricter than the real one: a call in a state in which the table does not allow it, or a malformed input, is a defect of
+//! the client under test and ends the test; the real driver would refuse it.
+
+use super::{Device, DeviceError, Host, Opened};
+use std::{
+    cell::RefCell,
+    collections::{BTreeMap, HashSet},
+    rc::Rc,
+};
+use wperf_abi::{
+    ABI_MAJOR, ABI_MINOR, CoreSet, EventCode, Ioctl, Refusal, Request, State,
+    client::{Client, Reply},
+    record::{
+        AcquireOutcome, AcquireReply, AssignEvent, AssignReply, ConfigHeader, CoreConfig,
+        CoreOwnership, EventCount, EventsHeader, Holding, OwnershipHeader, PmuKind, ReadHeader,
+        SupportedEvent, Version, count_flags,
+    },
+    request::AcquireHow,
+};
+use zerocopy::IntoBytes;
+
+/// When the fake's cores are acquired: 2026-03-01 12:00:00 UTC as FILETIME.
+pub(crate) const SINCE: u64 = 134_168_400_000_000_000;
+/// How long the fake's runs last, whatever the clock says.
+pub(crate) const RUN_NS: u64 = 1_000_000_000;
+
+/// A machine with the driver loaded.
+#[derive(Clone)]
+pub(crate) struct FakeDriver(Rc<RefCell<Machine>>);
+
+struct Machine {
+    cores: Vec<Core>,
+    kind: PmuKind,
+    identification: u64,
+    counters: u16,
+    supported: Vec<SupportedEvent>,
+    next_session: u64,
+    forced_out: HashSet<u64>,
+    attached: BTreeMap<u32, u32>,
+}
+
+struct Core {
+    holder: Option<(u64, u32)>,
+    state: State,
+    generation: u64,
+    events: Vec<AssignEvent>,
+    ran_ns: u64,
+}
+
+impl FakeDriver {
+    /// Arm Neoverse N1 with `cores` cores and `counters` free counters.
+    pub(crate) fn arm(cores: usize, counters: u16) -> Self {
+        let fixed = SupportedEvent {
+            code: EventCode::CYCLES,
+            flags: count_flags::FIXED.into(),
+        };
+        Self::new(
+            cores,
+            counters,
+            PmuKind::ARM_PMUV3,
+            0x413F_D0C1,
+            vec![fixed],
+        )
+    }
+
+    /// An x86 machine with fixed counters for instructions and cycles.
+    pub(crate) fn x86(cores: usize, counters: u16) -> Self {
+        let fixed = |code| SupportedEvent {
+            code,
+            flags: count_flags::FIXED.into(),
+        };
+        let supported = vec![
+            fixed(EventCode::CYCLES),
+            fixed(EventCode(0xC0)),
+            fixed(EventCode(0x3C)),
+        ];
+        Self::new(
+            cores,
+            counters,
+            PmuKind::X86_ARCHITECTURAL,
+            0x806F8,
+            supported,
+        )
+    }
+
+    fn new(
+        cores: usize,
+        counters: u16,
+        kind: PmuKind,
+        identification: u64,
+        supported: Vec<SupportedEvent>,
+    ) -> Self {
+        let core = |_| Core {
+            holder: None,
+            state: State::Free,
+            generation: 0,
+            events: Vec::new(),
+            ran_ns: 0,
+        };
+        Self(Rc::new(RefCell::new(Machine {
+            cores: (0..cores).map(core).collect(),
+            kind,
+            identification,
+            counters,
+            supported,
+            next_session: 1,
+            forced_out: HashSet::new(),
+            attached: BTreeMap::new(),
+        })))
+    }
+
+    /// Opens the device as process `pid`.
+    pub(crate) fn open(&self, pid: u32) -> Opened {
+        let mut machine = self.0.borrow_mut();
+        let session = machine.next_session;
+        machine.next_session += 1;
+        let device: Box<dyn Device> = Box::new(FakeDevice {
+            driver: self.clone(),
+            session,
+            pid,
+        });
+        Opened {
+            client: Client::new(device),
+            host: Box::new(FakeHost(self.clone())),
+        }
+    }
+
+    /// State of a core.
+    pub(crate) fn state(&self, core: usize) -> State {
+        self.0.borrow().cores[core].state
+    }
+
+    /// Which process each core was told to count.
+    pub(crate) fn attached(&self) -> BTreeMap<u32, u32> {
+        self.0.borrow().attached.clone()
+    }
+}
+
+struct FakeDevice {
+    driver: FakeDriver,
+    session: u64,
+    pid: u32,
+}
+
+impl Drop for FakeDevice {
+    fn drop(&mut self) {
+        for core in &mut self.driver.0.borrow_mut().cores {
+            if core
+                .holder
+                .is_some_and(|(session, _)| session == self.session)
+            {
+                core.free();
+            }
+        }
+    }
+}
+
+impl Core {
+    fn free(&mut self) {
+        self.holder = None;
+        self.state = State::Free;
+        self.events.clear();
+    }
+
+    fn holding(&self, session: u64) -> Holding {
+        match self.holder {
+            None => Holding::IDLE,
+            Some((holder, _)) if holder == session => Holding::YOURS,
+            Some(_) => Holding::BUSY,
+        }
+    }
+}
+
+type Answer = Result<Vec<u8>, Refusal>;
+
+impl Device for FakeDevice {
+    fn ioctl(&mut self, code: u32, input: &[u8], output: &mut [u8]) -> Result<Reply, DeviceError> {
+        let ioctl = Ioctl::from_code(code).expect("a code of the table");
+        let mut machine = self.driver.0.borrow_mut();
+        let request = Request::parse(ioctl, input, machine.cores.len())
+            .unwrap_or_else(|error| panic!("{}: {error}", ioctl.name()));
+        if matches!(request, Request::Acquire(..)) {
+            return Ok(machine.acquire(self, request, output));
+        }
+        let answer = machine.answer(ioctl, request, self.session);
+        Ok(match answer {
+            Ok(bytes) => {
+                output[..bytes.len()].copy_from_slice(&bytes);
+                Reply::from_ntstatus(0, bytes.len())
+            }
+            Err(refusal) => Reply::from_ntstatus(refusal.ntstatus(), 0),
+        })
+    }
+}
+
+impl Machine {
+    fn acquire(&mut self, device: &FakeDevice, request: Request<'_>, output: &mut [u8]) -> Reply {
+        let Request::Acquire(how, set) = request else {
+            unreachable!("matched by the caller");
+        };
+        let busy = set.iter().find_map(|core| {
+            let (session, pid) = self.cores[core as usize].holder?;
+            (session != device.session).then_some((core, session, pid))
+        });
+        let (core, session, pid) = busy.unwrap_or_default();
+        let outcome = match (busy, how) {
+            (Some(_), AcquireHow::Normal) => AcquireOutcome::BUSY,
+            (Some(_), AcquireHow::Force) => AcquireOutcome::FORCED,
+            (None, _) => AcquireOutcome::ACQUIRED,
+        };
+        if outcome != AcquireOutcome::BUSY {
+            for core in set.iter() {
+                let core = &mut self.cores[core as usize];
+                if let Some((former, _)) = core.holder.filter(|(s, _)| *s != device.session) {
+                    self.forced_out.insert(former);
+                }
+                core.free();
+                core.holder = Some((device.session, device.pid));
+                core.state = State::Acquired;
+            }
+        }
+        let reply = AcquireReply {
+            outcome,
+            core,
+            holder_pid: pid,
+            counters_free_min: self.counters.into(),
+            holder_session: session,
+            holder_since: if busy.is_some() { SINCE } else { 0 },
+        };
+        output[..reply.as_bytes().len()].copy_from_slice(reply.as_bytes());
+        let refused = outcome == AcquireOutcome::BUSY;
+        let status = if refused { Refusal::Busy.ntstatus() } else { 0 };
+        Reply::from_ntstatus(status, size_of::<AcquireReply>())
+    }
+
+    fn answer(&mut self, ioctl: Ioctl, request: Request<'_>, session: u64) -> Answer {
+        match request {
+            Request::QueryVersion => Ok(version().as_bytes().to_vec()),
+            Request::QueryConfig => Ok(self.config()),
+            Request::QueryEvents(core) => Ok(self.events(core)),
+            Request::QueryOwnership => Ok(self.ownership(session)),
+            Request::Acquire(..) => unreachable!("answered by `acquire`"),
+            Request::Assign(assignment) => {
+                self.owned(ioctl, session, assignment.cores)?;
+                self.assign(assignment.cores, &assignment.events().collect::<Vec<_>>())
+            }
+            Request::Read(core) => {
+                self.owned_core(ioctl, session, core)?;
+                Ok(self.read(core))
+            }
+            Request::Release(set) => self.each(ioctl, session, set, Core::free),
+            Request::Reset(set) => self.each(ioctl, session, set, |core| {
+                core.generation += 1;
+                core.ran_ns = 0;
+            }),
+            Request::Start(set) => self.each(ioctl, session, set, |core| {
+                core.state = State::Counting;
+            }),
+            Request::Stop(set) => self.each(ioctl, session, set, |core| {
+                if core.state == State::Counting {
+                    core.ran_ns += RUN_NS;
+                }
+                core.state = State::Assigned;
+            }),
+        }
+    }
+
+    fn owned_core(&mut self, ioctl: Ioctl, session: u64, core: u32) -> Result<(), Refusal> {
+        if self.forced_out.remove(&session) {
+            return Err(Refusal::ForcedOut);
+        }
+        let core = &self.cores[core as usize];
+        assert_eq!(
+            core.holding(session),
+            Holding::YOURS,
+            "{ioctl:?} without ownership"
+        );
+        assert!(ioctl.permits(core.state), "{ioctl:?} in {:?}", core.state);
+        Ok(())
+    }
+
+    fn owned(&mut self, ioctl: Ioctl, session: u64, set: CoreSet<'_>) -> Result<(), Refusal> {
+        set.iter()
+            .try_for_each(|core| self.owned_core(ioctl, session, core))
+    }
+
+    fn each(
+        &mut self,
+        ioctl: Ioctl,
+        session: u64,
+        set: CoreSet<'_>,
+        act: impl Fn(&mut Core),
+    ) -> Answer {
+        self.owned(ioctl, session, set)?;
+        for core in set.iter() {
+            act(&mut self.cores[core as usize]);
+        }
+        Ok(Vec::new())
+    }
+
+    fn is_fixed(&self, code: EventCode) -> bool {
+        self.supported.iter().any(|event| event.code == code)
+    }
+
+    fn windows(&self, events: &[AssignEvent]) -> u32 {
+        let general = events.iter().filter(|e| !self.is_fixed(e.code)).count();
+        let windows = general.div_ceil(usize::from(self.counters.max(1)));
+        u32::try_from(windows.max(1)).unwrap()
+    }
+
+    fn assign(&mut self, set: CoreSet<'_>, events: &[AssignEvent]) -> Answer {
+        if events.iter().any(|event| event.code.0 == 0xDEAD) {
+            return Err(Refusal::UnsupportedEvent);
+        }
+        for core in set.iter() {
+            let core = &mut self.cores[core as usize];
+            core.events = events.to_vec();
+            core.state = State::Assigned;
+            core.generation += 1;
+            core.ran_ns = 0;
+        }
+        let reply = AssignReply {
+            windows: self.windows(events),
+            period_ms: 100,
+        };
+        Ok(reply.as_bytes().to_vec())
+    }
+
+    /// Counts are the event's code times a million and the core's number; a multiplexed event ran its share of the time.
+    fn read(&self, index: u32) -> Vec<u8> {
+        let core = &self.cores[index as usize];
+        let windows = self.windows(&core.events);
+        let head = ReadHeader {
+            core: index,
+            event_count: u32::try_from(core.events.len()).unwrap(),
+            generation: core.generation,
+            state: core.state as u32,
+            windows,
+            enabled_ns: core.ran_ns,
+            rotations: u64::from(windows > 1) * 10,
+        };
+        let mut bytes = head.as_bytes().to_vec();
+        for event in &core.events {
+            let is_fixed = self.is_fixed(event.code);
+            let share = if is_fixed { 1 } else { u64::from(windows) };
+            let rate = u64::from(event.code.0 & 0xFFFF) * 1_000_000 + u64::from(index);
+            let lost = self.counters == 0 && !is_fixed;
+            let flags = if is_fixed { count_flags::FIXED } else { 0 };
+            let count = EventCount {
+                code: event.code,
+                group: event.group,
+                flags: if lost { count_flags::NO_COUNTER } else { flags },
+                value: if lost {
+                    0
+                } else {
+                    rate * (core.ran_ns / RUN_NS) / share
+                },
+                enabled_ns: core.ran_ns,
+                running_ns: if lost { 0 } else { core.ran_ns / share },
+            };
+            bytes.extend_from_slice(count.as_bytes());
+        }
+        bytes
+    }
+
+    fn config(&self) -> Vec<u8> {
+        let count = u32::try_from(self.cores.len()).unwrap();
+        let mut vendor = [0; 16];
+        let name: &[u8] = if self.kind == PmuKind::ARM_PMUV3 {
+            b"0x41"
+        } else {
+            b"GenuineIntel"
+        };
+        vendor[..name.len()].copy_from_slice(name);
+        let head = ConfigHeader {
+            core_count: count,
+            core_bytes: u32::try_from(size_of::<CoreConfig>()).unwrap(),
+            period_min_ms: 10,
+            period_max_ms: 100,
+            period_default_ms: 100,
+            flags: 0,
+            vendor,
+            hypervisor: [0; 12],
+            reserved: 0,
+        };
+        let mut bytes = head.as_bytes().to_vec();
+        for core in 0..count {
+            let config = CoreConfig {
+                core,
+                pmu: self.kind,
+                group: 0,
+                number: u16::try_from(core).unwrap(),
+                counters_total: self.counters.max(6),
+                counters_free: self.counters,
+                fixed_counters: 1,
+                counter_bits: 32,
+                fixed_bits: 64,
+                pmu_version: 4,
+                counter_map: (1 << self.counters) - 1,
+                identification: self.identification,
+                features: 0x1000_0000_1030_5408,
+            };
+            bytes.extend_from_slice(config.as_bytes());
+        }
+        bytes
+    }
+
+    fn events(&self, core: u32) -> Vec<u8> {
+        let head = EventsHeader {
+            core,
+            event_count: u32::try_from(self.supported.len()).unwrap(),
+        };
+        [head.as_bytes(), self.supported.as_bytes()].concat()
+    }
+
+    fn ownership(&self, session: u64) -> Vec<u8> {
+        let head = OwnershipHeader {
+            core_count: u32::try_from(self.cores.len()).unwrap(),
+            core_bytes: u32::try_from(size_of::<CoreOwnership>()).unwrap(),
+        };
+        let mut bytes = head.as_bytes().to_vec();
+        for (index, core) in (0..).zip(&self.cores) {
+            let (holder, pid) = core.holder.unwrap_or_default();
+            let record = CoreOwnership {
+                core: index,
+                holding: core.holding(session),
+                pid,
+                state: core.state as u32,
+                session: holder,
+                since: if core.holder.is_some() { SINCE } else { 0 },
+            };
+            bytes.extend_from_slice(record.as_bytes());
+        }
+        bytes
+    }
+}
+
+fn version() -> Version {
+    let mut build = [0; 32];
+    build[..4].copy_from_slice(b"fake");
+    Version {
+        abi_major: ABI_MAJOR,
+        abi_minor: ABI_MINOR,
+        driver_major: 0,
+        driver_minor: 1,
+        driver_patch: 0,
+        reserved: [0; 6],
+        build,
+    }
+}
+
+struct FakeHost(FakeDriver);
+
+impl Host for FakeHost {
+    fn describe(&self) -> Option<String> {
+        Some("fake driver".into())
+    }
+
+    fn attach(&mut self, core: u32, pid: u32) -> Result<(), DeviceError> {
+        self.0.0.borrow_mut().attached.insert(core, pid);
+        Ok(())
+    }
+
+    fn detach(&mut self, core: u32) -> Result<(), DeviceError> {
+        let removed = self.0.0.borrow_mut().attached.remove(&core);
+        assert!(removed.is_some(), "core {core} was not attached");
+        Ok(())
+    }
+}

@@ -1,0 +1,158 @@
+//! A machine with a driver in it.
+
+use lab_devices::{HostPerf, Model, NoPmu, Registers, VirtualPmu};
+use lab_ntos::{
+    ClockKind, Config, Driver, DriverFile, LoadError, Loaded, Machine, MachineError, PoolLevel,
+    Stopped,
+};
+use lab_verifier::{Leak, Verdict};
+
+/// What the virtual PMU counts.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum PmuSource {
+    /// Known rates per virtual time: every run gives the same counts.
+    #[default]
+    Model,
+    /// Processes of the host.
+    Perf,
+    /// There is no PMU.
+    None,
+}
+
+/// How a dock is made.
+#[derive(Clone, Copy, Debug)]
+pub struct Options {
+    /// Virtual processors.
+    pub cpus: usize,
+    /// General-purpose counters per processor.
+    pub counters: u32,
+    /// What they count.
+    pub pmu: PmuSource,
+    /// Which time the machine lives in.
+    pub clock: ClockKind,
+    /// How strictly pool is checked.
+    pub pool: PoolLevel,
+    /// Order in which processors run; 0 = round robin.
+    pub seed: u64,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            cpus: 4,
+            counters: 4,
+            pmu: PmuSource::Model,
+            clock: ClockKind::Virtual,
+            pool: PoolLevel::Strict,
+            seed: 0,
+        }
+    }
+}
+
+/// Why a driver could not be docked.
+#[derive(Debug, thiserror::Error)]
+pub enum DockError {
+    /// No machine.
+    #[error(transparent)]
+    Machine(#[from] MachineError),
+    /// The host does not let processes be counted.
+    #[error("{0}")]
+    Perf(String),
+    /// Loading failed.
+    #[error(transparent)]
+    Load(#[from] LoadError),
+    /// `DriverEntry` failed.
+    #[error("DriverEntry returned {0}")]
+    Entry(nt::NTSTATUS, Vec<Leak>),
+}
+
+/// A machine and the driver that runs in it.
+pub struct Dock {
+    machine: Box<Machine>,
+    driver: Option<Driver>,
+    name: String,
+}
+
+impl Options {
+    /// A machine of this kind, without a driver. What drivers print goes to `debug_print`.
+    ///
+    /// Errors: no memory, or the host does not let processes be counted.
+    pub fn machine(&self, debug_print: impl Fn(&str) + 'static) -> Result<Box<Machine>, DockError> {
+        let (cpus, counters) = (self.cpus, self.counters);
+        let devices: Box<dyn Registers> = match self.pmu {
+            PmuSource::Model => Box::new(VirtualPmu::new(cpus, counters, Model::default())),
+            PmuSource::Perf => {
+                let source = HostPerf::new().map_err(DockError::Perf)?;
+                Box::new(VirtualPmu::new(cpus, counters, source))
+            }
+            PmuSource::None => Box::new(NoPmu),
+        };
+        let config = Config {
+            cpus,
+            clock: self.clock,
+            pool: self.pool,
+            seed: self.seed,
+            devices,
+            debug_print: Box::new(debug_print),
+        };
+        Ok(Machine::new(config)?)
+    }
+}
+
+impl Dock {
+    /// Makes a machine and loads the driver into it.
+    pub fn new(
+        file: &DriverFile,
+        options: Options,
+        debug_print: impl Fn(&str) + 'static,
+    ) -> Result<Self, DockError> {
+        let machine = options.machine(debug_print)?;
+        match machine.load(file)? {
+            Loaded::Running(driver) => Ok(Self {
+                machine,
+                driver: Some(driver),
+                name: file.name.clone(),
+            }),
+            Loaded::Failed(status, leaks) => Err(DockError::Entry(status, leaks)),
+        }
+    }
+
+    /// The machine.
+    #[must_use]
+    pub fn machine(&self) -> &Machine {
+        &self.machine
+    }
+
+    /// The driver's name.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Unloads the driver and says what it left behind; a second time nothing.
+    pub fn unload(&mut self) -> Result<Vec<Leak>, Stopped> {
+        match self.driver.take() {
+            Some(driver) => self.machine.unload(driver),
+            None => Ok(Vec::new()),
+        }
+    }
+
+    /// Unloads the driver and judges it.
+    pub fn finish(mut self) -> Verdict {
+        let warnings = self
+            .machine
+            .insecure_devices()
+            .into_iter()
+            .map(|device| format!("anybody may open {device}: no FILE_DEVICE_SECURE_OPEN, or no security descriptor of its own"))
+            .collect();
+        let mut verdict = Verdict {
+            warnings,
+            ..Verdict::default()
+        };
+        match self.unload() {
+            Ok(leaks) => verdict.leaks = leaks,
+            Err(Stopped(finding)) => verdict.findings.push((*finding).clone()),
+        }
+        verdict
+    }
+}

@@ -1,0 +1,114 @@
+//! Buffers of requests, each with its end at a guard page.
+//!
+//! A driver that runs past the end of the system buffer of a request faults
+//! at the instruction, and it costs no system call per request: buffers are
+//! recycled, and a shorter one just starts later.
+#![expect(unsafe_code, reason = "maps and protects pages")]
+
+use std::ptr;
+
+use crate::guest;
+
+const PAGE: usize = 4096;
+/// Length of a recycled buffer.
+const LEN: usize = 64 * 1024;
+
+/// A buffer of one request.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Buffer {
+    map: u64,
+    map_len: usize,
+    /// First byte; 16-byte aligned.
+    pub(crate) address: u64,
+    pub(crate) len: usize,
+}
+
+#[derive(Default)]
+pub(crate) struct Buffers {
+    free: Vec<u64>,
+}
+
+/// Fills what a request brings no data for, so that a driver that returns it unwritten is seen to.
+pub(crate) const UNINITIALIZED: u8 = 0xCB;
+
+impl Buffers {
+    /// A buffer with `data` at its start and [`UNINITIALIZED`] behind it.
+    pub(crate) fn take(&mut self, data: &[u8], len: usize) -> std::io::Result<Buffer> {
+        let len = len.max(data.len()).max(1);
+        let map_len = if len <= LEN {
+            LEN
+        } else {
+            len.next_multiple_of(PAGE)
+        };
+        let recycled = if map_len == LEN {
+            self.free.pop()
+        } else {
+            None
+        };
+        let map = match recycled {
+            Some(map) => map,
+            None => map_guarded(map_len)?,
+        };
+        let address = map + (map_len - len.next_multiple_of(16)) as u64;
+        guest::fill(address as *mut u8, data);
+        guest::set_bytes(
+            (address + data.len() as u64) as *mut u8,
+            UNINITIALIZED,
+            len - data.len(),
+        );
+        Ok(Buffer {
+            map,
+            map_len,
+            address,
+            len,
+        })
+    }
+
+    pub(crate) fn put(&mut self, buffer: Buffer) {
+        if buffer.map_len == LEN {
+            self.free.push(buffer.map);
+        } else {
+            unmap(buffer.map, buffer.map_len);
+        }
+    }
+}
+
+impl Buffer {
+    /// Copies from the start of the buffer.
+    pub(crate) fn copy_to(&self, out: &mut [u8]) {
+        let len = out.len().min(self.len);
+        // SAFETY: the buffer has `len` bytes, is mapped, and the driver is done with it.
+        unsafe { ptr::copy_nonoverlapping(self.address as *const u8, out.as_mut_ptr(), len) };
+    }
+}
+
+fn map_guarded(len: usize) -> std::io::Result<u64> {
+    // SAFETY: an anonymous mapping at an address of the kernel's choice touches nothing of ours.
+    let map = unsafe {
+        libc::mmap(
+            ptr::null_mut(),
+            len + PAGE,
+            libc::PROT_READ | libc::PROT_WRITE,
+            libc::MAP_PRIVATE | libc::MAP_ANONYMOUS,
+            -1,
+            0,
+        )
+    };
+    if map == libc::MAP_FAILED {
+        return Err(std::io::Error::last_os_error());
+    }
+    // SAFETY: the page is the last of the new mapping.
+    unsafe { libc::mprotect(map.wrapping_byte_add(len), PAGE, libc::PROT_NONE) };
+    Ok(map as u64)
+}
+
+fn unmap(map: u64, len: usize) {
+    // SAFETY: the mapping came from `map_guarded` and its buffer was given back.
+    unsafe { libc::munmap(map as *mut _, len + PAGE) };
+}
+
+impl Drop for Buffers {
+    fn drop(&mut self) {
+        self.free.drain(..).for_each(|map| unmap(map, LEN));
+    }
+}

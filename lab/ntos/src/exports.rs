@@ -1,0 +1,84 @@
+//! The exports of the kernel image: one module per prefix, each filling the
+//! table that `nt` declares for it. They are thin: what they do is in the
+//! machine's modules.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use lab_verifier::RuleId;
+use nt::Export;
+
+use crate::machine::current;
+
+pub(crate) mod data;
+mod dbg;
+mod ex;
+mod hal;
+pub(crate) mod io;
+mod ke;
+mod mm;
+mod ob;
+mod ps;
+mod rtl;
+mod se;
+mod zw;
+
+/// Every export, in the order of `nt::contracts()`.
+pub(crate) fn all() -> impl Iterator<Item = Export> {
+    ke::exports()
+        .chain(ex::exports())
+        .chain(io::exports())
+        .chain(mm::exports())
+        .chain(ob::exports())
+        .chain(ps::exports())
+        .chain(rtl::exports())
+        .chain(se::exports())
+        .chain(zw::exports())
+        .chain(hal::exports())
+        .chain(dbg::exports())
+}
+
+/// Runs the body of an export; a panic in it is a defect of the lab and must not reach the driver.
+pub(crate) fn guard<R>(body: impl FnOnce() -> R) -> R {
+    match catch_unwind(AssertUnwindSafe(body)) {
+        Ok(result) => result,
+        Err(payload) => {
+            let text = payload
+                .downcast_ref::<&str>()
+                .map(|text| (*text).to_owned())
+                .or_else(|| payload.downcast_ref::<String>().cloned());
+            let what = format!("the lab panicked: {}", text.unwrap_or_default());
+            current().violate(RuleId::HostFault, [0; 4], what)
+        }
+    }
+}
+
+/// Defines the exports of one table of `nt`.
+macro_rules! exports {
+    (
+        $table:ident;
+        $( fn $name:ident($($arg:ident: $ty:ty),* $(,)?) $(-> $ret:ty)? $body:block )*
+        $( never $nname:ident($($narg:ident: $nty:ty),*) $nbody:block )*
+    ) => {
+        $(
+            #[expect(non_snake_case, reason = "names as in the WDK")]
+            unsafe extern "efiapi" fn $name($($arg: $ty),*) $(-> $ret)? {
+                $crate::exports::guard(move || $body)
+            }
+        )*
+        $(
+            #[expect(non_snake_case, reason = "names as in the WDK")]
+            unsafe extern "efiapi" fn $nname($($narg: $nty),*) -> ! {
+                $crate::exports::guard(move || -> std::convert::Infallible { $nbody });
+                unreachable!("the body does not return")
+            }
+        )*
+        static TABLE: nt::$table::Table = nt::$table::Table { $($name,)* $($nname,)* };
+
+        /// The filled table.
+        pub(crate) fn exports() -> impl Iterator<Item = nt::Export> {
+            TABLE.exports()
+        }
+    };
+}
+
+pub(crate) use exports;

@@ -1,0 +1,416 @@
+//! `Ke…`: IRQL, locks, DPCs, timers, dispatcher objects, processors.
+#![expect(unsafe_code, reason = "exports have foreign signatures")]
+
+use std::ffi::c_void;
+use std::ptr;
+
+use lab_verifier::RuleId;
+use nt::NTSTATUS;
+use nt::base::{ALL_PROCESSOR_GROUPS, GROUP_AFFINITY, HANDLE, PROCESSOR_NUMBER};
+use nt::ke::{
+    APC_LEVEL, DISPATCH_LEVEL, EVENT_NOTIFICATION_OBJECT, EVENT_SYNCHRONIZATION_OBJECT, HIGH_LEVEL,
+    IPI_LEVEL, KAFFINITY, KDEFERRED_ROUTINE, KDPC, KEVENT, KIPI_BROADCAST_WORKER, KIRQL, KMUTANT,
+    KPRIORITY, KSEMAPHORE, KSPIN_LOCK, KTIMER, MUTANT_OBJECT, SEMAPHORE_OBJECT,
+    THREAD_WAIT_OBJECTS, TIMER_NOTIFICATION_OBJECT, TIMER_SYNCHRONIZATION_OBJECT,
+};
+use nt::status::{STATUS_INVALID_PARAMETER, STATUS_SUCCESS};
+
+use super::exports;
+use crate::dpc::TARGET_BIAS;
+use crate::guest::{self, field, get, set};
+use crate::machine::{current, thread_id};
+use crate::wait::Timeout;
+
+exports! {
+    ke;
+
+    fn KeGetCurrentIrql() -> KIRQL { current().irql() }
+    fn KfRaiseIrql(NewIrql: KIRQL) -> KIRQL { current().raise(NewIrql) }
+    fn KeRaiseIrqlToDpcLevel() -> KIRQL { current().raise(DISPATCH_LEVEL) }
+    fn KeLowerIrql(NewIrql: KIRQL) { current().lower(NewIrql) }
+    fn KeInitializeSpinLock(SpinLock: *mut KSPIN_LOCK) { guest::write(SpinLock, 0) }
+    fn KeAcquireSpinLockRaiseToDpc(SpinLock: *mut KSPIN_LOCK) -> KIRQL {
+        let old = current().raise(DISPATCH_LEVEL);
+        current().acquire(SpinLock);
+        old
+    }
+    fn KeReleaseSpinLock(SpinLock: *mut KSPIN_LOCK, NewIrql: KIRQL) {
+        current().release_lock(SpinLock);
+        current().lower(NewIrql);
+    }
+    fn KeAcquireSpinLockAtDpcLevel(SpinLock: *mut KSPIN_LOCK) { current().acquire(SpinLock) }
+    fn KeReleaseSpinLockFromDpcLevel(SpinLock: *mut KSPIN_LOCK) { current().release_lock(SpinLock) }
+    fn KeTryToAcquireSpinLockAtDpcLevel(SpinLock: *mut KSPIN_LOCK) -> u8 {
+        u8::from(current().try_acquire(SpinLock))
+    }
+
+    fn KeInitializeDpc(Dpc: *mut KDPC, DeferredRoutine: KDEFERRED_ROUTINE, DeferredContext: *mut c_void) {
+        guest::set_bytes(Dpc.cast(), 0, size_of::<KDPC>());
+        set!(Dpc, Type = nt::ke::DPC_OBJECT);
+        set!(Dpc, Importance = 1u8);
+        set!(Dpc, DeferredRoutine = Some(DeferredRoutine));
+        set!(Dpc, DeferredContext = DeferredContext);
+    }
+    fn KeInsertQueueDpc(Dpc: *mut KDPC, SystemArgument1: *mut c_void, SystemArgument2: *mut c_void) -> u8 {
+        let machine = current();
+        if get!(Dpc, DeferredRoutine).is_none() {
+            machine.violate(RuleId::BadObject, [Dpc as u64, 0, 0, 0], "a DPC was queued that was not initialised".into());
+        }
+        let cpu = machine.current_cpu.get();
+        u8::from(machine.queue_dpc(Dpc as u64, cpu, SystemArgument1 as u64, SystemArgument2 as u64))
+    }
+    fn KeRemoveQueueDpc(Dpc: *mut KDPC) -> u8 { u8::from(current().remove_dpc(Dpc as u64)) }
+    fn KeSetTargetProcessorDpc(Dpc: *mut KDPC, Number: i8) {
+        set!(Dpc, Number = TARGET_BIAS + u16::from(Number.cast_unsigned()));
+    }
+    fn KeSetTargetProcessorDpcEx(Dpc: *mut KDPC, ProcNumber: *mut PROCESSOR_NUMBER) -> NTSTATUS {
+        match current().index_of(guest::read(ProcNumber)) {
+            Some(index) => {
+                set!(Dpc, Number = TARGET_BIAS + u16::try_from(index).unwrap_or(0));
+                STATUS_SUCCESS
+            }
+            None => STATUS_INVALID_PARAMETER,
+        }
+    }
+    fn KeSetImportanceDpc(Dpc: *mut KDPC, Importance: i32) {
+        set!(Dpc, Importance = u8::try_from(Importance).unwrap_or(1));
+    }
+    fn KeFlushQueuedDpcs() {
+        let machine = current();
+        while machine.dpcs_are_active() {
+            machine.yield_to_scheduler();
+        }
+    }
+
+    fn KeInitializeTimer(Timer: *mut KTIMER) { initialize_timer(Timer, TIMER_NOTIFICATION_OBJECT) }
+    fn KeInitializeTimerEx(Timer: *mut KTIMER, Type: i32) {
+        initialize_timer(Timer, if Type == 0 { TIMER_NOTIFICATION_OBJECT } else { TIMER_SYNCHRONIZATION_OBJECT });
+    }
+    fn KeSetTimer(Timer: *mut KTIMER, DueTime: i64, Dpc: *mut KDPC) -> u8 {
+        u8::from(current().set_timer(Timer as u64, DueTime, 0, Dpc as u64))
+    }
+    fn KeSetTimerEx(Timer: *mut KTIMER, DueTime: i64, Period: i32, Dpc: *mut KDPC) -> u8 {
+        u8::from(current().set_timer(Timer as u64, DueTime, Period.max(0).cast_unsigned(), Dpc as u64))
+    }
+    fn KeSetCoalescableTimer(Timer: *mut KTIMER, DueTime: i64, Period: u32, _TolerableDelay: u32, Dpc: *mut KDPC) -> u8 {
+        u8::from(current().set_timer(Timer as u64, DueTime, Period, Dpc as u64))
+    }
+    fn KeCancelTimer(Timer: *mut KTIMER) -> u8 { u8::from(current().timers.borrow_mut().cancel(Timer as u64)) }
+    fn KeReadStateTimer(Timer: *mut KTIMER) -> u8 { u8::from(get!(Timer, Header.SignalState) != 0) }
+
+    fn KeInitializeEvent(Event: *mut KEVENT, Type: i32, State: u8) {
+        let kind = if Type == 0 { EVENT_NOTIFICATION_OBJECT } else { EVENT_SYNCHRONIZATION_OBJECT };
+        initialize_header(Event.cast(), kind, size_of::<KEVENT>(), i32::from(State != 0));
+    }
+    fn KeSetEvent(Event: *mut KEVENT, _Increment: KPRIORITY, _Wait: u8) -> i32 { current().signal(Event as u64, 1) }
+    fn KeClearEvent(Event: *mut KEVENT) { set!(Event, Header.SignalState = 0) }
+    fn KeResetEvent(Event: *mut KEVENT) -> i32 {
+        let old = get!(Event, Header.SignalState);
+        set!(Event, Header.SignalState = 0);
+        old
+    }
+    fn KeReadStateEvent(Event: *mut KEVENT) -> i32 { get!(Event, Header.SignalState) }
+    fn KeInitializeSemaphore(Semaphore: *mut KSEMAPHORE, Count: i32, Limit: i32) {
+        initialize_header(Semaphore.cast(), SEMAPHORE_OBJECT, size_of::<KSEMAPHORE>(), Count);
+        set!(Semaphore, Limit = Limit);
+    }
+    fn KeReleaseSemaphore(Semaphore: *mut KSEMAPHORE, _Increment: KPRIORITY, Adjustment: i32, _Wait: u8) -> i32 {
+        let count = get!(Semaphore, Header.SignalState);
+        let sum = count.checked_add(Adjustment).filter(|sum| *sum <= get!(Semaphore, Limit) && *sum >= count);
+        match sum {
+            Some(sum) => current().signal(Semaphore as u64, sum),
+            None => current().violate(RuleId::BadObject, [Semaphore as u64, 0, 0, 0], "a semaphore was released beyond its limit".into()),
+        }
+    }
+    fn KeInitializeMutex(Mutex: *mut KMUTANT, _Level: u32) {
+        guest::set_bytes(Mutex.cast(), 0, size_of::<KMUTANT>());
+        initialize_header(Mutex.cast(), MUTANT_OBJECT, size_of::<KMUTANT>(), 1);
+        set!(Mutex, ApcDisable = 1u8);
+    }
+    fn KeReleaseMutex(Mutex: *mut KMUTANT, _Wait: u8) -> i32 {
+        let machine = current();
+        let thread = machine.current_thread_object();
+        if get!(Mutex, OwnerThread) as u64 != thread {
+            machine.violate(RuleId::BadObject, [Mutex as u64, thread, 0, 0], "a mutex was released by a thread that does not own it".into());
+        }
+        let state = get!(Mutex, Header.SignalState);
+        if state == 0 {
+            set!(Mutex, OwnerThread = ptr::null_mut());
+        }
+        machine.signal(Mutex as u64, state + 1)
+    }
+    fn KeWaitForSingleObject(Object: *mut c_void, _WaitReason: i32, _WaitMode: i8, _Alertable: u8, Timeout: *const i64) -> NTSTATUS {
+        let machine = current();
+        machine.wait(&[Object as u64], false, machine.timeout(Timeout))
+    }
+    fn KeWaitForMultipleObjects(Count: u32, Object: *mut *mut c_void, WaitType: i32, _WaitReason: i32, _WaitMode: i8, _Alertable: u8, Timeout: *const i64, WaitBlockArray: *mut c_void) -> NTSTATUS {
+        let machine = current();
+        let limit = if WaitBlockArray.is_null() { THREAD_WAIT_OBJECTS } else { nt::ke::MAXIMUM_WAIT_OBJECTS };
+        if Count == 0 || Count > limit {
+            machine.violate(RuleId::BadObject, [u64::from(Count), 0, 0, 0], format!("a wait for {Count} objects; at most {limit} are allowed here"));
+        }
+        let objects: Vec<u64> = (0..Count as usize).map(|index| guest::read(Object.wrapping_add(index)) as u64).collect();
+        machine.wait(&objects, WaitType == nt::ke::WaitAll, machine.timeout(Timeout))
+    }
+    fn KeDelayExecutionThread(_WaitMode: i8, _Alertable: u8, Interval: *const i64) -> NTSTATUS {
+        let machine = current();
+        machine.delay(match guest::read(Interval) {
+            0 => Timeout::Now,
+            due => Timeout::At(machine.due_ns(due)),
+        })
+    }
+    fn KeStallExecutionProcessor(MicroSeconds: u32) {
+        let machine = current();
+        machine.clock.advance(u64::from(MicroSeconds) * 1000);
+        machine.yield_while_busy();
+    }
+
+    fn KeQueryPerformanceCounter(PerformanceFrequency: *mut i64) -> i64 {
+        if !PerformanceFrequency.is_null() {
+            guest::write(PerformanceFrequency, 10_000_000);
+        }
+        (current().clock.read_ns() / 100).cast_signed()
+    }
+    fn KeQueryInterruptTime() -> u64 { current().clock.now_ns() / 100 }
+    fn KeQueryInterruptTimePrecise(QpcTimeStamp: *mut u64) -> u64 {
+        let now = current().clock.read_ns() / 100;
+        guest::write(QpcTimeStamp, now);
+        now
+    }
+    fn KeQuerySystemTimePrecise(CurrentTime: *mut i64) { guest::write(CurrentTime, current().clock.filetime().cast_signed()) }
+    fn KeQuerySystemTime(CurrentTime: *mut i64) { guest::write(CurrentTime, current().clock.filetime().cast_signed()) }
+    fn KeQueryTimeIncrement() -> u32 { 156_250 }
+
+    fn KeQueryActiveProcessors() -> KAFFINITY { current().group_mask(0) }
+    fn KeQueryActiveProcessorCount(ActiveProcessors: *mut KAFFINITY) -> u32 {
+        let mask = current().group_mask(0);
+        if !ActiveProcessors.is_null() {
+            guest::write(ActiveProcessors, mask);
+        }
+        mask.count_ones()
+    }
+    fn KeQueryActiveProcessorCountEx(GroupNumber: u16) -> u32 { current().processors_in(GroupNumber) }
+    fn KeQueryMaximumProcessorCountEx(GroupNumber: u16) -> u32 { current().processors_in(GroupNumber) }
+    fn KeQueryActiveGroupCount() -> u16 { u16::try_from(current().cpu_count().div_ceil(64)).unwrap_or(0) }
+    fn KeQueryGroupAffinity(GroupNumber: u16) -> KAFFINITY { current().group_mask(GroupNumber) }
+    fn KeGetProcessorNumberFromIndex(ProcIndex: u32, ProcNumber: *mut PROCESSOR_NUMBER) -> NTSTATUS {
+        if ProcIndex as usize >= current().cpu_count() {
+            return STATUS_INVALID_PARAMETER;
+        }
+        guest::write(ProcNumber, number_of(ProcIndex));
+        STATUS_SUCCESS
+    }
+    fn KeGetProcessorIndexFromNumber(ProcNumber: *mut PROCESSOR_NUMBER) -> u32 {
+        current().index_of(guest::read(ProcNumber)).map_or(u32::MAX, |index| u32::try_from(index).unwrap_or(u32::MAX))
+    }
+    fn KeGetCurrentProcessorNumberEx(ProcNumber: *mut PROCESSOR_NUMBER) -> u32 {
+        let index = u32::try_from(current().current_cpu.get()).unwrap_or(0);
+        if !ProcNumber.is_null() {
+            guest::write(ProcNumber, number_of(index));
+        }
+        index
+    }
+    fn KeSetSystemAffinityThread(Affinity: KAFFINITY) { current().set_affinity(0, Affinity as u64); }
+    fn KeRevertToUserAffinityThread() { current().clear_affinity() }
+    fn KeSetSystemAffinityThreadEx(Affinity: KAFFINITY) -> KAFFINITY { current().set_affinity(0, Affinity as u64).Mask as usize }
+    fn KeRevertToUserAffinityThreadEx(Affinity: KAFFINITY) { current().restore_affinity(GROUP_AFFINITY { Mask: Affinity as u64, ..GROUP_AFFINITY::default() }) }
+    fn KeSetSystemGroupAffinityThread(Affinity: *mut GROUP_AFFINITY, PreviousAffinity: *mut GROUP_AFFINITY) {
+        let wanted = guest::read(Affinity);
+        let previous = current().set_affinity(wanted.Group, wanted.Mask);
+        if !PreviousAffinity.is_null() {
+            guest::write(PreviousAffinity, previous);
+        }
+    }
+    fn KeRevertToUserGroupAffinityThread(PreviousAffinity: *mut GROUP_AFFINITY) {
+        current().restore_affinity(guest::read(PreviousAffinity));
+    }
+    fn KeIpiGenericCall(BroadcastFunction: KIPI_BROADCAST_WORKER, Context: usize) -> usize {
+        let machine = current();
+        let old = machine.raise(IPI_LEVEL);
+        let mine = machine.current_cpu.get();
+        let mut result = 0;
+        for cpu in 0..machine.cpu_count() {
+            let value = machine.call_on(cpu, BroadcastFunction as usize as u64, [Context as u64, 0, 0, 0]);
+            if cpu == mine {
+                result = value;
+            }
+        }
+        machine.lower(old);
+        usize::try_from(result).unwrap_or(0)
+    }
+    fn KeEnterCriticalRegion() {}
+    fn KeLeaveCriticalRegion() {}
+    fn KeSetPriorityThread(Thread: *mut c_void, Priority: KPRIORITY) -> KPRIORITY {
+        let machine = current();
+        match machine.thread_at(Thread as u64) {
+            Some(id) => machine.thread(id).priority.replace(Priority),
+            None => machine.violate(RuleId::BadObject, [Thread as u64, 0, 0, 0], "not a thread".into()),
+        }
+    }
+    fn KeGetCurrentThread() -> HANDLE { current().current_thread_object() as HANDLE }
+
+    never KeBugCheckEx(BugCheckCode: u32, P1: usize, P2: usize, P3: usize, P4: usize) {
+        current().bug_check(BugCheckCode, [P1 as u64, P2 as u64, P3 as u64, P4 as u64])
+    }
+    never KeBugCheck(BugCheckCode: u32) { current().bug_check(BugCheckCode, [0; 4]) }
+}
+
+fn initialize_header(header: *mut nt::ke::DISPATCHER_HEADER, kind: u8, size: usize, state: i32) {
+    guest::set_bytes(header.cast(), 0, size_of::<nt::ke::DISPATCHER_HEADER>());
+    set!(header, Type = kind);
+    set!(header, Size = u8::try_from(size / 4).unwrap_or(0));
+    set!(header, SignalState = state);
+    let list = field!(header, WaitListHead);
+    set!(list, Flink = list);
+    set!(list, Blink = list);
+}
+
+fn initialize_timer(timer: *mut KTIMER, kind: u8) {
+    let machine = current();
+    if machine.timers.borrow_mut().cancel(timer as u64) {
+        machine.violate(
+            RuleId::BadObject,
+            [timer as u64, 0, 0, 0],
+            "a timer was initialised while it was set".into(),
+        );
+    }
+    guest::set_bytes(timer.cast(), 0, size_of::<KTIMER>());
+    initialize_header(timer.cast(), kind, size_of::<KTIMER>(), 0);
+}
+
+fn number_of(index: u32) -> PROCESSOR_NUMBER {
+    PROCESSOR_NUMBER {
+        Group: u16::try_from(index / 64).unwrap_or(0),
+        Number: u8::try_from(index % 64).unwrap_or(0),
+        Reserved: 0,
+    }
+}
+
+impl crate::machine::Machine {
+    /// Raises the IRQL; returns the old one.
+    pub(crate) fn raise(&self, irql: KIRQL) -> KIRQL {
+        let old = self.irql();
+        if irql < old || irql > HIGH_LEVEL {
+            self.violate(
+                RuleId::IrqlRaiseBelow,
+                [0x30, u64::from(old), u64::from(irql), 0],
+                format!("the IRQL was raised from {old} to {irql}"),
+            );
+        }
+        self.cpu().set_irql(irql);
+        old
+    }
+
+    /// Lowers the IRQL; what was held back runs on the way out.
+    pub(crate) fn lower(&self, irql: KIRQL) {
+        let old = self.irql();
+        if irql > old {
+            self.violate(
+                RuleId::IrqlLowerAbove,
+                [0x31, u64::from(old), u64::from(irql), 0],
+                format!("the IRQL was lowered from {old} to {irql}"),
+            );
+        }
+        self.cpu().set_irql(irql);
+        if irql < DISPATCH_LEVEL && !self.cpu().dpcs.borrow().is_empty() {
+            self.cpu().set_pending(1);
+        }
+    }
+
+    /// What a held spin lock contains: its processor's identity, with the low bit set.
+    fn lock_owner(&self) -> usize {
+        usize::try_from(self.cpu().address() | 1).unwrap_or(1)
+    }
+
+    pub(crate) fn acquire(&self, lock: *mut KSPIN_LOCK) {
+        if self.irql() < APC_LEVEL + 1 {
+            self.violate(
+                RuleId::IrqlContract,
+                [lock as u64, u64::from(self.irql()), 0, 0],
+                "a spin lock was acquired below DISPATCH_LEVEL".into(),
+            );
+        }
+        let held = guest::read(lock);
+        if held == self.lock_owner() {
+            self.violate(
+                RuleId::SpinLockRecursive,
+                [0x1001, lock as u64, 0, 0],
+                format!(
+                    "spin lock {:#x} is held by this processor already",
+                    lock as u64
+                ),
+            );
+        }
+        if held != 0 {
+            self.spin(lock as u64);
+        }
+        guest::write(lock, self.lock_owner());
+    }
+
+    pub(crate) fn try_acquire(&self, lock: *mut KSPIN_LOCK) -> bool {
+        let free = guest::read(lock) == 0;
+        if free {
+            guest::write(lock, self.lock_owner());
+        }
+        free
+    }
+
+    pub(crate) fn release_lock(&self, lock: *mut KSPIN_LOCK) {
+        let held = guest::read(lock);
+        if held != self.lock_owner() {
+            self.violate(
+                RuleId::SpinLockNotOwned,
+                [lock as u64, held as u64, 0, 0],
+                format!(
+                    "spin lock {:#x} was released, which this processor does not hold",
+                    lock as u64
+                ),
+            );
+        }
+        guest::write(lock, 0);
+        self.wake_spinners(lock as u64);
+    }
+
+    pub(crate) fn index_of(&self, number: PROCESSOR_NUMBER) -> Option<usize> {
+        let index = usize::from(number.Group) * 64 + usize::from(number.Number);
+        (number.Number < 64 && number.Reserved == 0 && index < self.cpu_count()).then_some(index)
+    }
+
+    pub(crate) fn processors_in(&self, group: u16) -> u32 {
+        let count = self.cpu_count();
+        if group == ALL_PROCESSOR_GROUPS {
+            return u32::try_from(count).unwrap_or(0);
+        }
+        u32::try_from(count.saturating_sub(usize::from(group) * 64).min(64)).unwrap_or(0)
+    }
+
+    pub(crate) fn group_mask(&self, group: u16) -> KAFFINITY {
+        match self.processors_in(group) {
+            0 => 0,
+            count => usize::MAX >> (64 - count),
+        }
+    }
+
+    pub(crate) fn current_thread_object(&self) -> u64 {
+        self.running
+            .get()
+            .map_or(0, |id| self.thread(id).object.get())
+    }
+
+    /// `KeBugCheckEx` by the driver.
+    fn bug_check(&self, code: u32, parameters: [u64; 4]) -> ! {
+        let name = nt::stop::StopCode(code)
+            .name()
+            .unwrap_or("a code of its own");
+        self.violate(
+            RuleId::BugCheck,
+            parameters,
+            format!("the driver called KeBugCheckEx with {code:#x} ({name})"),
+        )
+    }
+
+    /// Id of the current thread.
+    pub(crate) fn current_thread_id(&self) -> u64 {
+        self.running.get().map_or(0, thread_id)
+    }
+}

@@ -1,0 +1,109 @@
+//! `Mm…`: memory.
+#![expect(unsafe_code, reason = "exports have foreign signatures")]
+
+use std::ffi::c_void;
+use std::ptr;
+
+use lab_verifier::RuleId;
+use nt::base::UNICODE_STRING;
+use nt::mm::{MDL, MDL_MAPPED_TO_SYSTEM_VA, MDL_PAGES_LOCKED, MDL_SOURCE_IS_NONPAGED_POOL};
+
+use super::exports;
+use crate::guest::{get, set};
+use crate::machine::current;
+use crate::pool::Owner;
+
+exports! {
+    mm;
+
+    fn MmGetSystemRoutineAddress(SystemRoutineName: *const UNICODE_STRING) -> *mut c_void {
+        let machine = current();
+        machine.string(SystemRoutineName).map_or(ptr::null_mut(), |name| machine.routine_address(&name) as *mut c_void)
+    }
+    fn MmIsAddressValid(VirtualAddress: *mut c_void) -> u8 {
+        u8::from(current().is_readable(VirtualAddress as u64))
+    }
+    fn MmMapIoSpace(_PhysicalAddress: i64, _NumberOfBytes: usize, _CacheType: i32) -> *mut c_void {
+        // No device of this machine has registers in memory.
+        ptr::null_mut()
+    }
+    fn MmUnmapIoSpace(BaseAddress: *mut c_void, NumberOfBytes: usize) {
+        let machine = current();
+        let mapping = machine.resources.borrow_mut().mappings.remove(&(BaseAddress as u64));
+        if mapping.is_none_or(|(len, _)| len != NumberOfBytes) {
+            machine.violate(RuleId::BadObject, [BaseAddress as u64, NumberOfBytes as u64, 0, 0], "device memory was unmapped that is not mapped so".into());
+        }
+    }
+    fn MmBuildMdlForNonPagedPool(MemoryDescriptorList: *mut MDL) {
+        let address = get!(MemoryDescriptorList, StartVa) as u64 + u64::from(get!(MemoryDescriptorList, ByteOffset));
+        set!(MemoryDescriptorList, MdlFlags = get!(MemoryDescriptorList, MdlFlags) | MDL_SOURCE_IS_NONPAGED_POOL);
+        set!(MemoryDescriptorList, MappedSystemVa = address as *mut c_void);
+    }
+    fn MmProbeAndLockPages(MemoryDescriptorList: *mut MDL, _AccessMode: i8, _Operation: i32) {
+        let machine = current();
+        let flags = get!(MemoryDescriptorList, MdlFlags);
+        let address = get!(MemoryDescriptorList, StartVa) as u64 + u64::from(get!(MemoryDescriptorList, ByteOffset));
+        if flags & MDL_PAGES_LOCKED != 0 {
+            machine.violate(RuleId::BadObject, [MemoryDescriptorList as u64, 0, 0, 0], "the pages of an MDL were locked twice".into());
+        }
+        if !machine.is_readable(address) {
+            machine.violate(RuleId::PageFault, [address, 0, 0, 0], format!("pages at {address:#x} can't be locked; the lab raises no exceptions yet"));
+        }
+        set!(MemoryDescriptorList, MdlFlags = flags | MDL_PAGES_LOCKED);
+    }
+    fn MmUnlockPages(MemoryDescriptorList: *mut MDL) {
+        let flags = get!(MemoryDescriptorList, MdlFlags);
+        if flags & MDL_PAGES_LOCKED == 0 {
+            current().violate(RuleId::BadObject, [MemoryDescriptorList as u64, 0, 0, 0], "the pages of an MDL were unlocked that are not locked".into());
+        }
+        set!(MemoryDescriptorList, MdlFlags = flags & !(MDL_PAGES_LOCKED | MDL_MAPPED_TO_SYSTEM_VA));
+    }
+    fn MmMapLockedPagesSpecifyCache(MemoryDescriptorList: *mut MDL, _AccessMode: i8, _CacheType: i32, _RequestedAddress: *mut c_void, _BugCheckOnFailure: u32, _Priority: u32) -> *mut c_void {
+        let machine = current();
+        if machine.must_fail() {
+            return ptr::null_mut();
+        }
+        machine.map_mdl(MemoryDescriptorList) as *mut c_void
+    }
+    fn MmMapLockedPages(MemoryDescriptorList: *mut MDL, _AccessMode: i8) -> *mut c_void {
+        current().map_mdl(MemoryDescriptorList) as *mut c_void
+    }
+    fn MmUnmapLockedPages(_BaseAddress: *mut c_void, MemoryDescriptorList: *mut MDL) {
+        set!(MemoryDescriptorList, MdlFlags = get!(MemoryDescriptorList, MdlFlags) & !MDL_MAPPED_TO_SYSTEM_VA);
+    }
+    fn MmGetPhysicalAddress(BaseAddress: *mut c_void) -> i64 {
+        // Memory is flat: physical and virtual addresses are the same numbers.
+        (BaseAddress as u64).cast_signed()
+    }
+    fn MmAllocateContiguousMemory(NumberOfBytes: usize, _HighestAcceptableAddress: i64) -> *mut c_void {
+        let machine = current();
+        if NumberOfBytes == 0 || machine.must_fail() {
+            return ptr::null_mut();
+        }
+        let size = (NumberOfBytes as u64).next_multiple_of(4096);
+        let tag = u32::from_le_bytes(*b"MmCm");
+        let site = machine.call_site();
+        machine.pool.borrow_mut().allocate(size, tag, false, Owner::Driver, site).unwrap_or(0) as *mut c_void
+    }
+    fn MmFreeContiguousMemory(BaseAddress: *mut c_void) { current().free_pool(BaseAddress as u64, 0) }
+}
+
+impl crate::machine::Machine {
+    /// Whether the byte at an address can be read, without touching it.
+    pub(crate) fn is_readable(&self, address: u64) -> bool {
+        let mut byte = 0u8;
+        let local = libc::iovec {
+            iov_base: (&raw mut byte).cast(),
+            iov_len: 1,
+        };
+        let remote = libc::iovec {
+            iov_base: address as *mut c_void,
+            iov_len: 1,
+        };
+        // SAFETY: the local buffer is one byte of ours; a bad remote address is an error, not a fault.
+        let read = unsafe {
+            libc::process_vm_readv(libc::getpid(), &raw const local, 1, &raw const remote, 1, 0)
+        };
+        read == 1
+    }
+}

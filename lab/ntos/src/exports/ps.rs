@@ -1,0 +1,121 @@
+//! `Ps…`: processes and threads.
+#![expect(unsafe_code, reason = "exports have foreign signatures")]
+
+use std::ffi::c_void;
+
+use nt::NTSTATUS;
+use nt::base::{HANDLE, OBJECT_ATTRIBUTES, UNICODE_STRING};
+use nt::ps::KSTART_ROUTINE;
+use nt::status::{STATUS_INSUFFICIENT_RESOURCES, STATUS_INVALID_PARAMETER, STATUS_SUCCESS};
+
+use super::exports;
+use crate::guest::{self, set};
+use crate::machine::{Machine, current};
+use crate::process::SYSTEM_PROCESS;
+use crate::sched::{Job, State, ThreadId};
+
+exports! {
+    ps;
+
+    fn PsCreateSystemThread(ThreadHandle: *mut HANDLE, _DesiredAccess: u32, _ObjectAttributes: *mut OBJECT_ATTRIBUTES, _ProcessHandle: HANDLE, _ClientId: *mut c_void, StartRoutine: KSTART_ROUTINE, StartContext: *mut c_void) -> NTSTATUS {
+        let machine = current();
+        if machine.must_fail() {
+            return STATUS_INSUFFICIENT_RESOURCES;
+        }
+        match machine.create_system_thread(StartRoutine as usize as u64, StartContext as u64) {
+            Ok(handle) => {
+                guest::write(ThreadHandle, handle as HANDLE);
+                STATUS_SUCCESS
+            }
+            Err(status) => status,
+        }
+    }
+    fn PsTerminateSystemThread(_ExitStatus: NTSTATUS) -> NTSTATUS {
+        let machine = current();
+        let Some(id) = machine.running.get().filter(|id| machine.thread(*id).is_system_thread.get()) else {
+            return STATUS_INVALID_PARAMETER;
+        };
+        machine.end_system_thread(id);
+        machine.abandon_fiber(id)
+    }
+    fn PsGetCurrentProcessId() -> HANDLE {
+        let machine = current();
+        machine.process_id(machine.current_process()).unwrap_or(SYSTEM_PROCESS) as HANDLE
+    }
+    fn PsGetCurrentThreadId() -> HANDLE { current().current_thread_id() as HANDLE }
+    fn PsGetProcessId(Process: *mut c_void) -> HANDLE { current().process_id(Process as u64).unwrap_or(0) as HANDLE }
+    fn PsLookupProcessByProcessId(ProcessId: HANDLE, Process: *mut *mut c_void) -> NTSTATUS {
+        let machine = current();
+        let site = machine.call_site();
+        let found = machine.processes.borrow().iter().find(|process| process.id == ProcessId as u64).map(|process| process.address);
+        match found {
+            Some(address) => {
+                machine.objects.borrow_mut().reference(address, site);
+                guest::write(Process, address as *mut c_void);
+                STATUS_SUCCESS
+            }
+            None => STATUS_INVALID_PARAMETER,
+        }
+    }
+    fn PsGetVersion(MajorVersion: *mut u32, MinorVersion: *mut u32, BuildNumber: *mut u32, _CSDVersion: *mut UNICODE_STRING) -> u8 {
+        for (place, value) in [(MajorVersion, 10), (MinorVersion, 0), (BuildNumber, crate::shared_page::BUILD)] {
+            if !place.is_null() {
+                guest::write(place, value);
+            }
+        }
+        0
+    }
+}
+
+impl Machine {
+    fn create_system_thread(&self, function: u64, context: u64) -> Result<u64, NTSTATUS> {
+        let process = self.process(SYSTEM_PROCESS)?;
+        let id = self.free_thread(process)?;
+        let thread = self.thread(id);
+        thread.is_system_thread.set(true);
+        let object = thread.object.get();
+        set!(object as *mut nt::ke::DISPATCHER_HEADER, SignalState = 0);
+        let site = self.call_site();
+        let handle = self
+            .objects
+            .borrow_mut()
+            .open(object, site)
+            .ok_or(STATUS_INSUFFICIENT_RESOURCES)?;
+        self.start(
+            id,
+            Job::Call {
+                function,
+                args: [context, 0, 0, 0],
+            },
+        );
+        self.request_schedule();
+        Ok(handle)
+    }
+
+    /// Signals a thread's object and, if nobody refers to it, lets the thread be used again.
+    pub(crate) fn end_system_thread(&self, id: ThreadId) {
+        let thread = self.thread(id);
+        thread.state.set(State::Free);
+        let object = thread.object.get();
+        self.signal(object, 1);
+        let references = self
+            .objects
+            .borrow()
+            .get(object)
+            .map_or(0, |object| object.references);
+        if references <= 1 {
+            self.retire_thread(id);
+        }
+    }
+
+    /// Makes an ended system thread an ordinary free one.
+    pub(crate) fn retire_thread(&self, id: ThreadId) {
+        let thread = self.thread(id);
+        thread.is_system_thread.set(false);
+        set!(
+            thread.object.get() as *mut nt::ke::DISPATCHER_HEADER,
+            SignalState = 0
+        );
+        self.reuse_thread(id);
+    }
+}

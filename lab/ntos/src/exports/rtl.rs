@@ -1,0 +1,212 @@
+//! `Rtl…`: strings and versions.
+#![expect(unsafe_code, reason = "exports have foreign signatures")]
+
+use std::cmp::Ordering;
+use std::ptr;
+
+use nt::NTSTATUS;
+use nt::base::{ANSI_STRING, UNICODE_STRING};
+use nt::rtl::RTL_OSVERSIONINFOW;
+use nt::status::{
+    STATUS_BUFFER_OVERFLOW, STATUS_BUFFER_TOO_SMALL, STATUS_INVALID_PARAMETER, STATUS_NO_MEMORY,
+    STATUS_SUCCESS,
+};
+
+use super::exports;
+use crate::guest::{self, get, set};
+use crate::machine::{Machine, current};
+use crate::pool::Owner;
+
+exports! {
+    rtl;
+
+    fn RtlInitUnicodeString(DestinationString: *mut UNICODE_STRING, SourceString: *const u16) {
+        let units = if SourceString.is_null() { 0 } else { wide_length(SourceString) };
+        let bytes = u16::try_from(units * 2).unwrap_or(0xFFFC);
+        let maximum = if SourceString.is_null() { 0 } else { bytes + 2 };
+        guest::write(DestinationString, UNICODE_STRING { Length: bytes, MaximumLength: maximum, Buffer: SourceString.cast_mut() });
+    }
+    fn RtlInitAnsiString(DestinationString: *mut ANSI_STRING, SourceString: *const u8) { init_ansi(DestinationString, SourceString) }
+    fn RtlInitString(DestinationString: *mut ANSI_STRING, SourceString: *const u8) { init_ansi(DestinationString, SourceString) }
+    fn RtlCopyUnicodeString(DestinationString: *mut UNICODE_STRING, SourceString: *const UNICODE_STRING) {
+        let source = if SourceString.is_null() { Vec::new() } else { units(SourceString) };
+        set!(DestinationString, Length = 0u16);
+        let room = usize::from(get!(DestinationString, MaximumLength) / 2);
+        append(DestinationString, &source[..source.len().min(room)]);
+    }
+    fn RtlAppendUnicodeToString(Destination: *mut UNICODE_STRING, Source: *const u16) -> NTSTATUS {
+        let source: Vec<u16> = (0..wide_length(Source)).map(|index| guest::read(Source.wrapping_add(index))).collect();
+        append(Destination, &source)
+    }
+    fn RtlAppendUnicodeStringToString(Destination: *mut UNICODE_STRING, Source: *const UNICODE_STRING) -> NTSTATUS {
+        append(Destination, &units(Source))
+    }
+    fn RtlCompareUnicodeString(String1: *const UNICODE_STRING, String2: *const UNICODE_STRING, CaseInSensitive: u8) -> i32 {
+        match compare(String1, String2, CaseInSensitive != 0) {
+            Ordering::Less => -1,
+            Ordering::Equal => 0,
+            Ordering::Greater => 1,
+        }
+    }
+    fn RtlEqualUnicodeString(String1: *const UNICODE_STRING, String2: *const UNICODE_STRING, CaseInSensitive: u8) -> u8 {
+        u8::from(compare(String1, String2, CaseInSensitive != 0) == Ordering::Equal)
+    }
+    fn RtlFreeUnicodeString(UnicodeString: *mut UNICODE_STRING) {
+        let buffer = get!(UnicodeString, Buffer);
+        if !buffer.is_null() {
+            current().free_pool(buffer as u64, 0);
+            guest::write(UnicodeString, UNICODE_STRING { Length: 0, MaximumLength: 0, Buffer: ptr::null_mut() });
+        }
+    }
+    fn RtlFreeAnsiString(AnsiString: *mut ANSI_STRING) {
+        let buffer = get!(AnsiString, Buffer);
+        if !buffer.is_null() {
+            current().free_pool(buffer as u64, 0);
+            guest::write(AnsiString, ANSI_STRING { Length: 0, MaximumLength: 0, Buffer: ptr::null_mut() });
+        }
+    }
+    fn RtlAnsiStringToUnicodeString(DestinationString: *mut UNICODE_STRING, SourceString: *const ANSI_STRING, AllocateDestinationString: u8) -> NTSTATUS {
+        let source = guest::read(SourceString);
+        let bytes = guest::bytes(source.Buffer, usize::from(source.Length));
+        let units: Vec<u16> = bytes.iter().map(|byte| u16::from(*byte)).collect();
+        let Ok(needed) = u16::try_from(units.len() * 2 + 2) else { return STATUS_INVALID_PARAMETER };
+        if AllocateDestinationString != 0 {
+            let buffer = current().allocate_string(needed);
+            if buffer == 0 {
+                return STATUS_NO_MEMORY;
+            }
+            guest::write(DestinationString, UNICODE_STRING { Length: 0, MaximumLength: needed, Buffer: buffer as *mut u16 });
+        } else if get!(DestinationString, MaximumLength) < needed {
+            return STATUS_BUFFER_OVERFLOW;
+        }
+        set!(DestinationString, Length = 0u16);
+        append(DestinationString, &units)
+    }
+    fn RtlUnicodeStringToAnsiString(DestinationString: *mut ANSI_STRING, SourceString: *const UNICODE_STRING, AllocateDestinationString: u8) -> NTSTATUS {
+        let bytes: Vec<u8> = units(SourceString).iter().map(|unit| u8::try_from(*unit).unwrap_or(b'?')).chain([0]).collect();
+        let Ok(needed) = u16::try_from(bytes.len()) else { return STATUS_INVALID_PARAMETER };
+        if AllocateDestinationString != 0 {
+            let buffer = current().allocate_string(needed);
+            if buffer == 0 {
+                return STATUS_NO_MEMORY;
+            }
+            guest::write(DestinationString, ANSI_STRING { Length: 0, MaximumLength: needed, Buffer: buffer as *mut u8 });
+        } else if get!(DestinationString, MaximumLength) < needed {
+            return STATUS_BUFFER_OVERFLOW;
+        }
+        guest::fill(get!(DestinationString, Buffer), &bytes);
+        set!(DestinationString, Length = needed - 1);
+        STATUS_SUCCESS
+    }
+    fn RtlIntegerToUnicodeString(Value: u32, Base: u32, String: *mut UNICODE_STRING) -> NTSTATUS {
+        let text = match Base {
+            0 | 10 => Value.to_string(),
+            2 => format!("{Value:b}"),
+            8 => format!("{Value:o}"),
+            16 => format!("{Value:X}"),
+            _ => return STATUS_INVALID_PARAMETER,
+        };
+        let units: Vec<u16> = text.encode_utf16().collect();
+        if usize::from(get!(String, MaximumLength)) < units.len() * 2 {
+            return STATUS_BUFFER_OVERFLOW;
+        }
+        set!(String, Length = 0u16);
+        append(String, &units)
+    }
+    fn RtlCompareMemory(Source1: *const u8, Source2: *const u8, Length: usize) -> usize {
+        (0..Length)
+            .position(|index| guest::read(Source1.wrapping_add(index)) != guest::read(Source2.wrapping_add(index)))
+            .unwrap_or(Length)
+    }
+    fn RtlGetVersion(VersionInformation: *mut RTL_OSVERSIONINFOW) -> NTSTATUS {
+        set!(VersionInformation, dwMajorVersion = 10);
+        set!(VersionInformation, dwMinorVersion = 0);
+        set!(VersionInformation, dwBuildNumber = crate::shared_page::BUILD);
+        set!(VersionInformation, dwPlatformId = 2);
+        set!(VersionInformation, szCSDVersion = [0u16; 128]);
+        STATUS_SUCCESS
+    }
+}
+
+/// Longest terminated string: its counted form must fit.
+const MAX_UNITS: usize = 0x7FFE;
+
+fn wide_length(text: *const u16) -> usize {
+    (0..MAX_UNITS)
+        .find(|index| guest::read(text.wrapping_add(*index)) == 0)
+        .unwrap_or(MAX_UNITS)
+}
+
+fn init_ansi(destination: *mut ANSI_STRING, source: *const u8) {
+    let bytes = if source.is_null() {
+        0
+    } else {
+        crate::format::c_string(source).len()
+    };
+    let length = u16::try_from(bytes).unwrap_or(0xFFFE);
+    let maximum = if source.is_null() { 0 } else { length + 1 };
+    guest::write(
+        destination,
+        ANSI_STRING {
+            Length: length,
+            MaximumLength: maximum,
+            Buffer: source.cast_mut(),
+        },
+    );
+}
+
+fn units(string: *const UNICODE_STRING) -> Vec<u16> {
+    let string = guest::read(string);
+    (0..usize::from(string.Length / 2))
+        .map(|index| guest::read(string.Buffer.wrapping_add(index)))
+        .collect()
+}
+
+/// Appends, and terminates if there is room for it.
+fn append(destination: *mut UNICODE_STRING, source: &[u16]) -> NTSTATUS {
+    let string = guest::read(destination);
+    let start = usize::from(string.Length / 2);
+    let room = usize::from(string.MaximumLength / 2);
+    if start + source.len() > room {
+        return STATUS_BUFFER_TOO_SMALL;
+    }
+    for (index, unit) in source.iter().enumerate() {
+        guest::write(string.Buffer.wrapping_add(start + index), *unit);
+    }
+    let end = start + source.len();
+    if end < room {
+        guest::write(string.Buffer.wrapping_add(end), 0);
+    }
+    set!(destination, Length = u16::try_from(end * 2).unwrap_or(0));
+    STATUS_SUCCESS
+}
+
+fn compare(
+    first: *const UNICODE_STRING,
+    second: *const UNICODE_STRING,
+    ignore_case: bool,
+) -> Ordering {
+    let text = |string| {
+        let text = String::from_utf16_lossy(&units(string));
+        if ignore_case {
+            text.to_uppercase()
+        } else {
+            text
+        }
+    };
+    text(first).cmp(&text(second))
+}
+
+impl Machine {
+    fn allocate_string(&self, bytes: u16) -> u64 {
+        if self.must_fail() {
+            return 0;
+        }
+        let tag = u32::from_le_bytes(*b"Rtls");
+        let site = self.call_site();
+        self.pool
+            .borrow_mut()
+            .allocate(u64::from(bytes), tag, false, Owner::Driver, site)
+            .unwrap_or(0)
+    }
+}

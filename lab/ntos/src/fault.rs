@@ -1,0 +1,339 @@
+//! Faults of driver code.
+//!
+//! The signal handler does one of two things: it answers an instruction that
+//! a processor in kernel mode would have executed ([`crate::emulate`]), or it
+//! copies the registers and redirects the thread to [`landed`], which runs
+//! on the fiber's host stack as ordinary code: it classifies the fault,
+//! records the finding and never returns to the driver.
+#![expect(unsafe_code, reason = "signal handling")]
+
+use std::cell::UnsafeCell;
+use std::sync::Once;
+
+use lab_verifier::RuleId;
+use nt::ke::DISPATCH_LEVEL;
+
+use crate::emulate::Emulated;
+use crate::guest::get;
+use crate::locate::Raw;
+use crate::machine::{Machine, current, try_current};
+use crate::pool::Region;
+use crate::thunk::thunks;
+use crate::unwind::Registers;
+
+/// x86 exception vectors, as `gregs[REG_TRAPNO]` has them.
+const DIVIDE_ERROR: i64 = 0;
+const INVALID_OPCODE: i64 = 6;
+const GENERAL_PROTECTION: i64 = 13;
+const PAGE_FAULT: i64 = 14;
+
+/// A fault as the handler copied it.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Capture {
+    pub(crate) signal: i32,
+    pub(crate) vector: i64,
+    pub(crate) error: i64,
+    pub(crate) address: u64,
+    pub(crate) registers: Registers,
+    /// Whether host code faulted, on behalf of the driver.
+    pub(crate) in_host: bool,
+}
+
+thread_local! {
+    static CAPTURE: UnsafeCell<Capture> = const { UnsafeCell::new(Capture {
+        signal: 0, vector: 0, error: 0, address: 0,
+        registers: Registers { rip: 0, gpr: [0; 16] }, in_host: false,
+    }) };
+}
+
+/// Index in `gregs` of each general-purpose register, in the order of their encoding.
+pub(crate) const GREGS: [usize; 16] = [
+    libc::REG_RAX as usize,
+    libc::REG_RCX as usize,
+    libc::REG_RDX as usize,
+    libc::REG_RBX as usize,
+    libc::REG_RSP as usize,
+    libc::REG_RBP as usize,
+    libc::REG_RSI as usize,
+    libc::REG_RDI as usize,
+    libc::REG_R8 as usize,
+    libc::REG_R9 as usize,
+    libc::REG_R10 as usize,
+    libc::REG_R11 as usize,
+    libc::REG_R12 as usize,
+    libc::REG_R13 as usize,
+    libc::REG_R14 as usize,
+    libc::REG_R15 as usize,
+];
+
+/// Installs the handlers, once per process, and an alternate stack for this host thread.
+pub(crate) fn install() {
+    static INSTALL: Once = Once::new();
+    INSTALL.call_once(|| {
+        for signal in [
+            libc::SIGSEGV,
+            libc::SIGBUS,
+            libc::SIGILL,
+            libc::SIGFPE,
+            libc::SIGTRAP,
+        ] {
+            install_handler(signal);
+        }
+    });
+    install_stack();
+}
+
+fn install_handler(signal: i32) {
+    // SAFETY: an all-zero sigaction is a valid value.
+    let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
+    action.sa_sigaction = on_fault as *const () as usize;
+    action.sa_flags = libc::SA_SIGINFO | libc::SA_ONSTACK | libc::SA_NODEFER;
+    // SAFETY: the handler has the signature SA_SIGINFO asks for, and lives for ever.
+    let result = unsafe { libc::sigaction(signal, &raw const action, std::ptr::null_mut()) };
+    assert!(result == 0, "sigaction failed");
+}
+
+/// Bytes of the alternate stack: emulation decodes instructions and asks devices on it.
+const SIGNAL_STACK: usize = 128 * 1024;
+
+fn install_stack() {
+    thread_local! { static DONE: std::cell::Cell<bool> = const { std::cell::Cell::new(false) }; }
+    if DONE.replace(true) {
+        return;
+    }
+    let memory = Box::leak(vec![0u8; SIGNAL_STACK].into_boxed_slice());
+    let stack = libc::stack_t {
+        ss_sp: memory.as_mut_ptr().cast(),
+        ss_flags: 0,
+        ss_size: SIGNAL_STACK,
+    };
+    // SAFETY: the memory is leaked, so it lives as long as the thread.
+    let result = unsafe { libc::sigaltstack(&raw const stack, std::ptr::null_mut()) };
+    assert!(result == 0, "sigaltstack failed");
+}
+
+unsafe extern "C" fn on_fault(signal: i32, info: *mut libc::siginfo_t, context: *mut libc::c_void) {
+    let context = context.cast::<libc::ucontext_t>();
+    // SAFETY: the kernel passes a valid context to an SA_SIGINFO handler; it is ours until we return.
+    let gregs = unsafe { &mut (*context).uc_mcontext.gregs };
+    // SAFETY: likewise the information.
+    let address = unsafe { (*info).si_addr() } as u64;
+    let handled = try_current().is_some_and(|machine| machine.on_fault(signal, address, gregs));
+    if !handled {
+        // Not the driver's: let it end the process as it would have without us.
+        // SAFETY: restoring the default action has no preconditions.
+        unsafe { libc::signal(signal, libc::SIG_DFL) };
+    }
+}
+
+impl Machine {
+    /// Handles a fault; false if it is none of the driver's.
+    fn on_fault(&self, signal: i32, address: u64, gregs: &mut [i64; 23]) -> bool {
+        let Some(thread) = self
+            .running
+            .get()
+            .filter(|id| self.thread(*id).depth.get() > 0)
+        else {
+            return false;
+        };
+        let rip = gregs[libc::REG_RIP as usize].cast_unsigned();
+        let in_driver = self.with_module(rip, |_| ()).is_some();
+        let vector = gregs[libc::REG_TRAPNO as usize];
+        if in_driver && vector != PAGE_FAULT {
+            match self.emulate(gregs) {
+                Emulated::Done => return true,
+                Emulated::Fault | Emulated::NotPrivileged => {}
+            }
+        }
+        let mut registers = Registers { rip, gpr: [0; 16] };
+        for (register, index) in registers.gpr.iter_mut().zip(GREGS) {
+            *register = gregs[index].cast_unsigned();
+        }
+        let error = gregs[libc::REG_ERR as usize];
+        let wild_jump = vector == PAGE_FAULT && error & 16 != 0;
+        let in_kernel_call = !in_driver && !wild_jump && !thunks().contains(rip);
+        let capture = Capture {
+            signal,
+            vector,
+            error,
+            address,
+            registers,
+            in_host: in_kernel_call,
+        };
+        // SAFETY: thread-local; nothing else refers to it while the handler runs.
+        CAPTURE.with(|cell| unsafe { *cell.get() = capture });
+        let _ = thread;
+        let host_rsp: u64 = get!(self.cpu().area(), host_rsp);
+        // As if called: the stack pointer is 8 below a 16-byte boundary.
+        gregs[libc::REG_RSP as usize] = ((host_rsp & !15) - 8).cast_signed();
+        gregs[libc::REG_RIP as usize] = (landed as *const () as u64).cast_signed();
+        gregs[libc::REG_EFL as usize] = 0x202;
+        true
+    }
+
+    /// Classifies a captured fault and stops.
+    fn conclude(&self, capture: Capture) -> ! {
+        let raw = self.classify(capture);
+        self.stop_with(raw)
+    }
+
+    fn classify(&self, capture: Capture) -> Raw {
+        let mut registers = capture.registers;
+        let mut access = None;
+        let (rule, parameters, what) = if capture.vector == PAGE_FAULT {
+            let kind = match capture.error {
+                error if error & 16 != 0 => "execute",
+                error if error & 2 != 0 => "write",
+                _ => "read",
+            };
+            access = Some((kind, capture.address));
+            self.classify_page_fault(capture, kind)
+        } else {
+            self.classify_exception(capture)
+        };
+        if capture.in_host {
+            registers = self.call_registers();
+        } else if access.is_some_and(|(kind, _)| kind == "execute")
+            && let Some(caller) = self.return_address(registers.rsp())
+        {
+            // A call to nowhere: the instruction concerned is the call.
+            registers.rip = caller;
+            registers.set_rsp(registers.rsp() + 8);
+        }
+        let api = capture.in_host.then(|| self.slot().api);
+        Raw {
+            rule,
+            parameters,
+            what,
+            registers,
+            access,
+            api,
+            cpu: self.cpu_state(),
+            thread: self.running.get(),
+        }
+    }
+
+    /// The word at the top of the kernel stack, if it points into a driver.
+    fn return_address(&self, rsp: u64) -> Option<u64> {
+        let id = self.running.get()?;
+        let word = (self.on_kernel_stack(id, rsp) && rsp % 8 == 0)
+            .then(|| crate::guest::read(rsp as *const u64))?;
+        self.with_module(word, |_| word)
+    }
+
+    fn classify_page_fault(&self, capture: Capture, kind: &str) -> (RuleId, [u64; 4], String) {
+        let Capture {
+            address, registers, ..
+        } = capture;
+        let irql = u64::from(self.irql());
+        let code = match kind {
+            "read" => 0,
+            "write" => 1,
+            _ => 8,
+        };
+        let at_address = [address, code, registers.rip, irql];
+        let in_guard = self
+            .running
+            .get()
+            .is_some_and(|id| self.in_stack_guard(id, address));
+        if in_guard {
+            return (
+                RuleId::StackOverflow,
+                [8, address, registers.rip, 0],
+                format!("kernel stack overflow: {kind} at {address:#x}"),
+            );
+        }
+        if let Some(region) = self.pool_region(address) {
+            return match region {
+                Region::Freed => (
+                    RuleId::PoolUseAfterFree,
+                    at_address,
+                    format!("{kind} of freed pool at {address:#x}"),
+                ),
+                Region::PastEnd | Region::Live => (
+                    RuleId::PoolOverrun,
+                    at_address,
+                    format!("{kind} past the end of a pool block at {address:#x}"),
+                ),
+            };
+        }
+        if address < 0x1_0000 {
+            return (
+                RuleId::NullPointer,
+                [0xC000_0005, registers.rip, address, irql],
+                format!("{kind} of address {address:#x}, near null"),
+            );
+        }
+        if kind == "execute" {
+            return (
+                RuleId::ExecuteNoExecute,
+                at_address,
+                format!("jump to {address:#x}, which is not code"),
+            );
+        }
+        if kind == "write" && self.with_module(address, |_| ()).is_some() {
+            return (
+                RuleId::WriteReadOnly,
+                at_address,
+                format!("write to a read-only part of the image at {address:#x}"),
+            );
+        }
+        let at_irql = if irql >= u64::from(DISPATCH_LEVEL) {
+            " at DISPATCH_LEVEL or above"
+        } else {
+            ""
+        };
+        (
+            RuleId::PageFault,
+            [address, code, registers.rip, irql],
+            format!("{kind} of {address:#x}, where nothing is mapped{at_irql}"),
+        )
+    }
+
+    fn classify_exception(&self, capture: Capture) -> (RuleId, [u64; 4], String) {
+        let rip = capture.registers.rip;
+        if let Some((rule, parameters, what)) = self.refused_instruction(&capture) {
+            return (rule, parameters, what);
+        }
+        match (capture.vector, capture.signal) {
+            (DIVIDE_ERROR, _) | (_, libc::SIGFPE) => (
+                RuleId::DivideError,
+                [0, rip, 0, 0],
+                "division by zero, or a quotient too large".into(),
+            ),
+            (INVALID_OPCODE, _) => (
+                RuleId::IllegalInstruction,
+                [0xC000_001D, rip, 0, 0],
+                "illegal instruction".into(),
+            ),
+            (_, libc::SIGTRAP) => (
+                RuleId::Breakpoint,
+                [0x8000_0003, rip, 0, 0],
+                "breakpoint".into(),
+            ),
+            (GENERAL_PROTECTION, _) => (
+                RuleId::AccessViolation,
+                [0xC000_0005, rip, 0, 0],
+                "access to a non-canonical address, or misaligned".into(),
+            ),
+            (vector, signal) => (
+                RuleId::IllegalInstruction,
+                [0xC000_001D, rip, 0, 0],
+                format!("exception {vector} (signal {signal})"),
+            ),
+        }
+    }
+
+    fn pool_region(&self, address: u64) -> Option<Region> {
+        let pool = self.pool.try_borrow().ok()?;
+        let block = pool.block_at(address)?;
+        Some(pool.region(&block, address))
+    }
+}
+
+/// Where the handler sends a thread whose driver code faulted.
+unsafe extern "sysv64" fn landed() -> ! {
+    // SAFETY: thread-local; the handler that wrote it has returned.
+    let capture = CAPTURE.with(|cell| unsafe { *cell.get() });
+    current().conclude(capture)
+}

@@ -1,0 +1,483 @@
+//! A virtual machine: processors, kernel objects, devices, time.
+
+use std::cell::{Cell, Ref, RefCell};
+use std::collections::{HashMap, VecDeque};
+use std::rc::Rc;
+
+use lab_devices::{NoPmu, Registers};
+use lab_verifier::{Cpu as CpuState, Finding, RuleId};
+use nt::ke::KIRQL;
+
+use crate::buffers::Buffers;
+use crate::clock::{Clock, ClockKind};
+use crate::cpu::Cpu;
+use crate::fault;
+use crate::guest::{self, get};
+use crate::irp::Irps;
+use crate::layout::Slot;
+use crate::locate::{Module, Raw};
+use crate::object::Objects;
+use crate::pool::{Pool, PoolLevel};
+use crate::process::{Process, SYSTEM_PROCESS};
+use crate::request::Client;
+use crate::resources::Resources;
+use crate::sched::{Thread, ThreadId};
+use crate::thunk::{UNKNOWN, thunks};
+use crate::timer::Timers;
+use crate::unwind::Registers as CpuRegisters;
+
+/// How a machine is made.
+pub struct Config {
+    /// Number of virtual processors, 1 to 2048; independent of the host's.
+    pub cpus: usize,
+    /// Which time it lives in.
+    pub clock: ClockKind,
+    /// How strictly pool is checked.
+    pub pool: PoolLevel,
+    /// Order in which processors run: 0 = round robin, else pseudo-random.
+    pub seed: u64,
+    /// What its processors' model-specific registers are.
+    pub devices: Box<dyn Registers>,
+    /// Where `DbgPrint` goes.
+    pub debug_print: Box<dyn Fn(&str)>,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self {
+            cpus: 4,
+            clock: ClockKind::Virtual,
+            pool: PoolLevel::Strict,
+            seed: 0,
+            devices: Box::new(NoPmu),
+            debug_print: Box::new(|_| {}),
+        }
+    }
+}
+
+/// Processors of a machine, at most: 32 groups of 64.
+pub const MAX_CPUS: usize = 2048;
+
+/// Why a machine could not be made.
+#[derive(Debug, thiserror::Error)]
+pub enum MachineError {
+    /// A number of processors that Windows can't have.
+    #[error("{0} processors asked for; a machine has 1 to {MAX_CPUS}")]
+    Cpus(usize),
+    /// The host has no memory left.
+    #[error("cannot map memory for the machine: {0}")]
+    Memory(#[from] std::io::Error),
+    /// The kernel's own objects don't fit.
+    #[error("cannot make the machine's first threads: {0}")]
+    Threads(nt::NTSTATUS),
+}
+
+/// The machine has stopped at a broken rule; nothing more runs on it.
+#[derive(Clone, Debug, thiserror::Error)]
+#[error("{0}")]
+pub struct Stopped(pub Rc<Finding>);
+
+/// A virtual machine. One host thread runs it.
+pub struct Machine {
+    pub(crate) cpus: Vec<Cpu>,
+    threads: RefCell<Vec<Box<Thread>>>,
+    pub(crate) free_threads: RefCell<Vec<ThreadId>>,
+    pub(crate) ready: RefCell<VecDeque<ThreadId>>,
+    /// Contexts that are on a processor.
+    pub(crate) active: Cell<u32>,
+    pub(crate) queued_dpcs: Cell<u32>,
+    pub(crate) current_cpu: Cell<usize>,
+    /// Processor that `gs` points at.
+    pub(crate) gs_cpu: Cell<usize>,
+    /// The context that runs now; `None` while the scheduler does.
+    pub(crate) running: Cell<Option<ThreadId>>,
+    /// Saved stack pointer of the scheduler.
+    pub(crate) main_rsp: Cell<u64>,
+    pub(crate) schedule_seed: Cell<u64>,
+    pub(crate) clock: Clock,
+    pub(crate) timers: RefCell<Timers>,
+    pub(crate) waiters: RefCell<HashMap<u64, VecDeque<ThreadId>>>,
+    pub(crate) pool: RefCell<Pool>,
+    pub(crate) buffers: RefCell<Buffers>,
+    pub(crate) objects: RefCell<Objects>,
+    pub(crate) irps: RefCell<Irps>,
+    pub(crate) processes: RefCell<Vec<Process>>,
+    pub(crate) files: RefCell<HashMap<u64, Client>>,
+    pub(crate) modules: RefCell<Vec<Module>>,
+    pub(crate) resources: RefCell<Resources>,
+    /// The system cancel spin lock, where drivers can't see it.
+    pub(crate) cancel_lock: Box<Cell<usize>>,
+    pub(crate) devices: Box<dyn Registers>,
+    pub(crate) debug_print: Box<dyn Fn(&str)>,
+    caught: RefCell<Option<Raw>>,
+    stopped: Cell<bool>,
+    dpcs_run: Cell<u64>,
+    /// Fallible kernel calls made so far, and the one to fail.
+    fallible: Cell<u64>,
+    fail_at: Cell<Option<u64>>,
+}
+
+thread_local! {
+    static CURRENT: Cell<*const Machine> = const { Cell::new(std::ptr::null()) };
+}
+
+/// The machine whose driver code or kernel call runs on this host thread.
+pub(crate) fn current() -> &'static Machine {
+    match try_current() {
+        Some(machine) => machine,
+        None => unreachable!("kernel code runs on a machine's fibers only"),
+    }
+}
+
+/// The machine of this host thread, if there is one.
+pub(crate) fn try_current() -> Option<&'static Machine> {
+    let machine = CURRENT.get();
+    #[expect(unsafe_code, reason = "the machine is kept alive by whoever runs it")]
+    // SAFETY: set by `enter` to a machine that is borrowed for as long as its fibers run, and cleared
+    // when it is dropped; `Machine` is not `Send`, so no other thread can drop it meanwhile.
+    unsafe {
+        machine.as_ref()
+    }
+}
+
+impl Machine {
+    /// Makes a machine. It is boxed because running fibers know its address.
+    ///
+    /// Errors: too many processors, or no memory.
+    pub fn new(config: Config) -> Result<Box<Self>, MachineError> {
+        if !(1..=MAX_CPUS).contains(&config.cpus) {
+            return Err(MachineError::Cpus(config.cpus));
+        }
+        fault::install();
+        let mut machine = Box::new(Self {
+            cpus: Vec::new(),
+            threads: RefCell::default(),
+            free_threads: RefCell::default(),
+            ready: RefCell::default(),
+            active: Cell::new(0),
+            queued_dpcs: Cell::new(0),
+            current_cpu: Cell::new(0),
+            gs_cpu: Cell::new(usize::MAX),
+            running: Cell::new(None),
+            main_rsp: Cell::new(0),
+            schedule_seed: Cell::new(config.seed),
+            clock: Clock::new(config.clock),
+            timers: RefCell::default(),
+            waiters: RefCell::default(),
+            pool: RefCell::new(Pool::new(config.pool)?),
+            buffers: RefCell::default(),
+            objects: RefCell::default(),
+            irps: RefCell::default(),
+            processes: RefCell::default(),
+            files: RefCell::default(),
+            modules: RefCell::default(),
+            resources: RefCell::default(),
+            cancel_lock: Box::default(),
+            devices: config.devices,
+            debug_print: config.debug_print,
+            caught: RefCell::default(),
+            stopped: Cell::new(false),
+            dpcs_run: Cell::new(0),
+            fallible: Cell::new(0),
+            fail_at: Cell::new(None),
+        });
+        machine
+            .process(SYSTEM_PROCESS)
+            .map_err(MachineError::Threads)?;
+        for index in 0..config.cpus {
+            let dpc_thread = machine.add_thread().map_err(MachineError::Threads)?;
+            machine.cpus.push(Cpu::new(index, dpc_thread)?);
+        }
+        Ok(machine)
+    }
+
+    /// Makes this the machine of the host thread; every public call that runs code does.
+    pub(crate) fn enter(&self) {
+        if !std::ptr::eq(CURRENT.replace(self), self) {
+            self.gs_cpu.set(usize::MAX);
+        }
+    }
+
+    /// What counts events, in one word.
+    pub fn pmu_source(&self) -> &'static str {
+        self.devices.source()
+    }
+
+    /// Number of virtual processors.
+    pub fn cpu_count(&self) -> usize {
+        self.cpus.len()
+    }
+
+    /// Tells that a virtual processor executes a process of the host now, or no longer.
+    ///
+    /// Errors: words for the user.
+    pub fn attach(&self, cpu: usize, process: Option<u32>) -> Result<(), String> {
+        if cpu >= self.cpus.len() {
+            return Err(format!(
+                "no processor {cpu}: the machine has {}",
+                self.cpus.len()
+            ));
+        }
+        self.devices.attach(cpu, process)
+    }
+
+    /// Nanoseconds since the machine booted.
+    pub fn now_ns(&self) -> u64 {
+        self.clock.now_ns()
+    }
+
+    /// Lets time pass: jumps in virtual time, sleeps in host time; timers fire on the way.
+    pub fn sleep_ns(&self, ns: u64) -> Result<(), Stopped> {
+        self.check_running()?;
+        let end = self.clock.now_ns() + ns;
+        loop {
+            let due = self.next_due().map_or(end, |due| due.min(end));
+            match self.clock.kind() {
+                ClockKind::Virtual => self.clock.advance_to(due),
+                ClockKind::Host => {
+                    let wait = due.saturating_sub(self.clock.now_ns());
+                    std::thread::sleep(std::time::Duration::from_nanos(wait));
+                }
+            }
+            self.poll()?;
+            if self.clock.now_ns() >= end {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Makes the n-th fallible kernel call from now on fail (from 0), once.
+    pub fn fail_nth(&self, n: u64) {
+        self.fail_at.set(Some(self.fallible.get() + n));
+    }
+
+    /// Fallible kernel calls that drivers have made.
+    pub fn fallible_calls(&self) -> u64 {
+        self.fallible.get()
+    }
+
+    /// Whether the fallible call under way is to fail.
+    pub(crate) fn must_fail(&self) -> bool {
+        let n = self.fallible.get();
+        self.fallible.set(n + 1);
+        self.fail_at.get() == Some(n)
+    }
+
+    pub(crate) fn count_dpc(&self) {
+        self.dpcs_run.set(self.dpcs_run.get() + 1);
+    }
+
+    /// DPCs that have run since the machine was made.
+    pub fn dpcs_run(&self) -> u64 {
+        self.dpcs_run.get()
+    }
+
+    /// The thread with this index.
+    #[inline]
+    pub(crate) fn thread(&self, id: ThreadId) -> &Thread {
+        let thread: *const Thread = &raw const *self.threads.borrow()[id.0];
+        #[expect(unsafe_code, reason = "threads are boxed and never removed")]
+        // SAFETY: the box is not moved or dropped before the machine is, which `self` outlives.
+        unsafe {
+            &*thread
+        }
+    }
+
+    pub(crate) fn thread_count(&self) -> usize {
+        self.threads.borrow().len()
+    }
+
+    pub(crate) fn push_thread(&self, thread: Thread) {
+        self.threads.borrow_mut().push(Box::new(thread));
+    }
+
+    pub(crate) fn threads(&self) -> Ref<'_, Vec<Box<Thread>>> {
+        self.threads.borrow()
+    }
+
+    /// The processor that runs now.
+    #[inline]
+    pub(crate) fn cpu(&self) -> &Cpu {
+        &self.cpus[self.current_cpu.get()]
+    }
+
+    /// The IRQL of the processor that runs now.
+    #[inline]
+    pub(crate) fn irql(&self) -> KIRQL {
+        self.cpu().irql()
+    }
+
+    /// The driver's registers at its last kernel call.
+    #[inline]
+    pub(crate) fn slot(&self) -> Slot {
+        get!(self.cpu().area(), slot)
+    }
+
+    /// Address in driver code behind the kernel call under way; 0 outside one.
+    pub(crate) fn call_site(&self) -> u64 {
+        let Some(id) = self.running.get() else {
+            return 0;
+        };
+        let rsp = self.slot().rsp;
+        if self.thread(id).depth.get() == 0 || !self.on_kernel_stack(id, rsp) {
+            return 0;
+        }
+        guest::read(rsp as *const u64)
+    }
+
+    /// The driver's registers as its kernel call returns: what to unwind from.
+    pub(crate) fn call_registers(&self) -> CpuRegisters {
+        let slot = self.slot();
+        let mut gpr = [0; 16];
+        gpr[3] = slot.rbx;
+        gpr[5] = slot.rbp;
+        gpr[6] = slot.rsi;
+        gpr[7] = slot.rdi;
+        gpr[12..].copy_from_slice(&[slot.r12, slot.r13, slot.r14, slot.r15]);
+        gpr[4] = slot.rsp + 8;
+        CpuRegisters {
+            rip: self.call_site(),
+            gpr,
+        }
+    }
+
+    pub(crate) fn on_kernel_stack(&self, id: ThreadId, address: u64) -> bool {
+        self.with_fiber(id, |fiber| fiber.on_kernel_stack(address))
+    }
+
+    pub(crate) fn in_stack_guard(&self, id: ThreadId, address: u64) -> bool {
+        self.with_fiber(id, |fiber| fiber.in_guard(address))
+    }
+
+    fn with_fiber<R>(&self, id: ThreadId, f: impl FnOnce(&crate::fiber::Fiber) -> R) -> R {
+        let thread = self.thread(id);
+        #[expect(
+            unsafe_code,
+            reason = "a fiber is shared between its thread and the scheduler"
+        )]
+        // SAFETY: one host thread; the reference ends with the call, in which nothing switches.
+        let fiber = unsafe { &*thread.fiber.get() };
+        f(fiber)
+    }
+
+    /// Makes the running context give way as soon as its kernel call ends.
+    #[inline]
+    pub(crate) fn request_schedule(&self) {
+        if self.running.get().is_some() {
+            self.cpu().set_pending(1);
+        }
+    }
+
+    /// Circumstances of a finding.
+    pub(crate) fn cpu_state(&self) -> CpuState {
+        let thread = self.running.get().map(|id| self.thread(id));
+        let process = thread
+            .as_ref()
+            .and_then(|thread| self.process_id(thread.process.get()));
+        CpuState {
+            index: self.current_cpu.get(),
+            irql: self.irql(),
+            thread: self.running.get().map_or(0, |id| thread_id(id)),
+            process: process.unwrap_or(SYSTEM_PROCESS),
+        }
+    }
+
+    /// Stops the machine: the driver broke a rule in the kernel call under way.
+    pub(crate) fn violate(&self, rule: RuleId, parameters: [u64; 4], what: String) -> ! {
+        let api = self.slot().api;
+        let registers = self.call_registers();
+        self.stop_with(Raw {
+            rule,
+            parameters,
+            what,
+            registers,
+            access: None,
+            api: (api < UNKNOWN && registers.rip != 0).then_some(api),
+            cpu: self.cpu_state(),
+            thread: self.running.get(),
+        })
+    }
+
+    /// Records a broken rule found by the lab while no driver code ran.
+    pub(crate) fn record(&self, rule: RuleId, parameters: [u64; 4], what: String, site: u64) {
+        let registers = CpuRegisters {
+            rip: site,
+            gpr: [0; 16],
+        };
+        let cpu = self.cpu_state();
+        let raw = Raw {
+            rule,
+            parameters,
+            what,
+            registers,
+            access: None,
+            api: None,
+            cpu,
+            thread: None,
+        };
+        self.caught.borrow_mut().get_or_insert(raw);
+        self.stopped.set(true);
+    }
+
+    /// Stops the machine; the running fiber is abandoned where it is.
+    pub(crate) fn stop_with(&self, raw: Raw) -> ! {
+        self.caught.borrow_mut().get_or_insert(raw);
+        self.stopped.set(true);
+        loop {
+            // The scheduler does not come back to a fiber of a stopped machine.
+            self.yield_to_scheduler();
+        }
+    }
+
+    pub(crate) fn has_stopped(&self) -> bool {
+        self.stopped.get()
+    }
+
+    /// The stop, explained.
+    pub(crate) fn stop(&self) -> Stopped {
+        let raw = self.caught.borrow().clone();
+        match raw {
+            Some(raw) => Stopped(Rc::new(self.explain(&raw))),
+            None => unreachable!("a machine stops at a finding"),
+        }
+    }
+
+    /// Enters the machine, unless it has stopped.
+    pub(crate) fn check_running(&self) -> Result<(), Stopped> {
+        self.enter();
+        if self.has_stopped() {
+            Err(self.stop())
+        } else {
+            Ok(())
+        }
+    }
+
+    /// Name of the n-th unknown import of the module that a call came from.
+    pub(crate) fn unknown_import_name(&self, call_site: u64, n: u64) -> String {
+        self.with_module(call_site, |module| {
+            usize::try_from(n)
+                .ok()
+                .and_then(|n| module.unknown.get(n).cloned())
+        })
+        .flatten()
+        .unwrap_or_else(|| format!("unknown import {n}"))
+    }
+
+    /// Address of a kernel routine for `MmGetSystemRoutineAddress`.
+    pub(crate) fn routine_address(&self, name: &str) -> u64 {
+        thunks().address(name).unwrap_or(0)
+    }
+}
+
+/// Thread id as drivers see it: never 0, multiples of 4.
+pub(crate) fn thread_id(id: ThreadId) -> u64 {
+    (id.0 as u64 + 1) * 4
+}
+
+impl Drop for Machine {
+    fn drop(&mut self) {
+        if std::ptr::eq(CURRENT.get(), self) {
+            CURRENT.set(std::ptr::null());
+        }
+    }
+}
