@@ -25,6 +25,8 @@ pub struct Buffer<'a> {
 
 impl Buffer<'_> {
     /// What the client sent.
+    ///
+    /// IRQL: any.
     #[must_use]
     pub fn input(&self) -> &[u8] {
         if self.start.is_null() || self.written > 0 {
@@ -38,6 +40,7 @@ impl Buffer<'_> {
     /// Whether the client has room for an answer of so many bytes.
     ///
     /// Errors: `STATUS_BUFFER_TOO_SMALL`.
+    /// IRQL: any.
     pub fn check_room(&self, bytes: usize) -> Result<()> {
         if bytes <= self.room {
             Ok(())
@@ -49,6 +52,7 @@ impl Buffer<'_> {
     /// Appends to the output; the input is gone from then on.
     ///
     /// Errors: `STATUS_BUFFER_TOO_SMALL`; nothing is written then.
+    /// IRQL: any.
     pub fn push(&mut self, bytes: &[u8]) -> Result<()> {
         let end = self
             .written

@@ -16,7 +16,7 @@ use crate::{Result, check};
 use core::cell::UnsafeCell;
 use core::ffi::c_void;
 use core::mem::MaybeUninit;
-use nt::ke::{KDPC, KTIMER, NotificationTimer};
+use nt::ke::{HighImportance, KDPC, KTIMER, NotificationTimer};
 
 /// A value that belongs to one processor.
 pub trait PerCore: Send + Sync + 'static {
@@ -93,18 +93,24 @@ impl<T: PerCore> PerCpu<T> {
     }
 
     /// Number of processors.
+    ///
+    /// IRQL: any.
     #[must_use]
     pub fn count(&self) -> usize {
         self.slots.len()
     }
 
     /// The value of one processor; `None` if there is no such processor.
+    ///
+    /// IRQL: any.
     #[must_use]
     pub fn get(&self, core: CoreId) -> Option<&T> {
         self.slots.get(core.0 as usize).map(|slot| &slot.value)
     }
 
     /// All values, in the order of processors.
+    ///
+    /// IRQL: any.
     pub fn iter(&self) -> impl Iterator<Item = (CoreId, &T)> + Clone {
         self.slots.iter().map(|slot| (slot.core, &slot.value))
     }
@@ -204,6 +210,9 @@ impl<T: PerCore> Slot<T> {
         // SAFETY: memory for a timer that is not set.
         unsafe { nt::ke::KeInitializeTimerEx(self.timer.get().cast(), NotificationTimer) };
         for dpc in [run, tick] {
+            // Of lower importance, one for another processor may wait for that one's next clock tick.
+            // SAFETY: `dpc` is initialised and not queued.
+            unsafe { nt::ke::KeSetImportanceDpc(dpc, HighImportance) };
             let mut number = processor::number(self.core);
             // SAFETY: `dpc` is initialised and not queued, `number` is of an existing processor.
             check(unsafe { nt::ke::KeSetTargetProcessorDpcEx(dpc, &raw mut number) })?;
