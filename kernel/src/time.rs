@@ -54,12 +54,16 @@ pub fn monotonic_ns() -> u64 {
 }
 
 fn performance_counter_ns() -> Option<u64> {
+    const NS: u64 = 1_000_000_000;
     let query = PERFORMANCE_COUNTER.found()?;
     let mut frequency = 0;
     // SAFETY: the argument is a valid place for a LARGE_INTEGER.
     let ticks = unsafe { query(&raw mut frequency) };
-    let ns = u128::from(ticks.cast_unsigned()) * 1_000_000_000;
-    u64::try_from(ns.checked_div(frequency.cast_unsigned().into())?).ok()
+    let (ticks, frequency) = (ticks.cast_unsigned(), frequency.cast_unsigned());
+    // In two parts, so that it does not overflow before 584 years.
+    let seconds = ticks.checked_div(frequency)?;
+    let rest = ticks.checked_rem(frequency)?;
+    Some(seconds.wrapping_mul(NS) + rest.wrapping_mul(NS) / frequency)
 }
 
 /// Wall time.
