@@ -85,7 +85,10 @@ mod tests {
     #[test]
     fn each_refusal_is_a_status_with_a_name() {
         for &refusal in Refusal::ALL {
-            assert!(nt::NTSTATUS::from_u32(refusal.ntstatus()).name().is_some(), "{refusal:?}");
+            assert!(
+                nt::NTSTATUS::from_u32(refusal.ntstatus()).name().is_some(),
+                "{refusal:?}"
+            );
         }
     }
 

@@ -2,7 +2,7 @@
 
 use clap::{Parser, Subcommand};
 
-use crate::inspect;
+use crate::{inspect, rules, run, serve};
 
 /// Runs and verifies Windows kernel drivers on Linux.
 #[derive(Debug, Parser)]
@@ -17,6 +17,12 @@ pub(crate) struct Cli {
 pub(crate) enum Command {
     /// Tell what a driver file is, what it needs, and what of that the lab lacks.
     Inspect(inspect::Arguments),
+    /// List the rules that drivers are held to.
+    Rules(rules::Arguments),
+    /// Load a driver, run DriverEntry, unload it, and say what it did wrong or left behind.
+    Run(run::Arguments),
+    /// Dock a driver so that other processes can open it.
+    Serve(serve::Arguments),
 }
 
-const EXIT_CODES: &str = "Exit codes: 0 done; 1 failed; 2 wrong usage; 3 the input is malformed.";
+const EXIT_CODES: &str = "Exit codes: 0 done; 1 failed; 2 wrong usage; 3 the input is malformed; 4 the driver broke a rule.";

@@ -7,6 +7,12 @@ use lab_image::ImageError;
 const FAILED: u8 = 1;
 // 2 is clap's, for wrong usage.
 const MALFORMED_INPUT: u8 = 3;
+const BROKEN_RULES: u8 = 4;
+
+/// The driver broke a rule, or left something behind; all about it has been printed.
+#[derive(Debug, thiserror::Error)]
+#[error("the driver broke a rule")]
+pub(crate) struct BrokenRules;
 
 /// Prints an error, once and with its causes, and chooses the exit code.
 pub(crate) fn report(result: anyhow::Result<()>) -> ExitCode {
@@ -15,6 +21,9 @@ pub(crate) fn report(result: anyhow::Result<()>) -> ExitCode {
     };
     if is_closed_pipe(&error) {
         return ExitCode::SUCCESS;
+    }
+    if error.is::<BrokenRules>() {
+        return ExitCode::from(BROKEN_RULES);
     }
     eprintln!("drydock: {error:#}");
     let malformed = error.chain().any(|cause| cause.is::<ImageError>());

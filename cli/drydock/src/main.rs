@@ -2,9 +2,13 @@
 #![forbid(unsafe_code)]
 
 mod cli;
+mod dock_options;
 mod exit;
 mod inspect;
 mod provided;
+mod rules;
+mod run;
+mod serve;
 
 use std::process::ExitCode;
 
@@ -16,6 +20,9 @@ fn main() -> ExitCode {
     let cli = Cli::parse();
     let result = match cli.command {
         Command::Inspect(arguments) => inspect::run(&arguments),
+        Command::Rules(arguments) => rules::run(&arguments),
+        Command::Run(arguments) => run::run(&arguments),
+        Command::Serve(arguments) => serve::run(&arguments),
     };
     exit::report(result)
 }

@@ -156,3 +156,9 @@ impl Dock {
         verdict
     }
 }
+
+/// Whether the host lets this user count its own processes.
+#[must_use]
+pub fn host_can_count() -> bool {
+    HostPerf::new().is_ok()
+}

@@ -10,6 +10,6 @@ mod dock;
 mod file;
 mod serve;
 
-pub use dock::{Dock, DockError, Options, PmuSource};
+pub use dock::{Dock, DockError, Options, PmuSource, host_can_count};
 pub use file::{Read, ReadError, read_driver};
 pub use serve::{Ended, Listener, ServeError, Until, serve};

@@ -23,7 +23,7 @@ mod window;
 
 use crate::image::{Image, Machine};
 use code::Function;
-use references::References;
+use references::{Decoded, References};
 use site::Nature;
 pub use site::{KusdReference, Refusal, Site, SiteKind, Treatment};
 use trampoline::Builder;
@@ -67,12 +67,18 @@ impl Analysis {
         }
         let kusd = kusd::find(image);
         let mut findings = Vec::new();
+        let mut decoded = Vec::new();
         for section in image.sections().iter().filter(|s| s.is_executable()) {
             for function in code::functions(image, section, depth) {
+                let before = findings.len();
                 examine(&function, depth, &mut findings);
+                if findings.len() > before {
+                    decoded.push(Decoded::of(&function));
+                }
             }
         }
-        conclude(image, kusd, findings)
+        let references = References::collect(image, questions(&findings), &decoded);
+        conclude(image, kusd, findings, &references)
     }
 
     /// The sites, in ascending order of rva.
@@ -102,8 +108,8 @@ impl Analysis {
 /// A site as found, before it is known what refers to its surroundings.
 struct Finding {
     site: Site,
-    /// Bytes that would move, for kinds that deserve a trampoline.
-    window: Option<Result<Window, Refusal>>,
+    /// Bytes that could move, best first, for kinds that deserve a trampoline.
+    windows: Option<Result<Vec<Window>, Refusal>>,
     /// First byte of the function, if only a reference can prove that it is code.
     unproven_start: Option<u32>,
 }
@@ -133,7 +139,7 @@ fn examine(function: &Function, depth: Depth, findings: &mut Vec<Finding>) {
                 },
                 refusal: None,
             },
-            window: hot.then(|| window::choose(&function.instructions, index)),
+            windows: hot.then(|| window::choose(&function.instructions, index)),
             unproven_start: (!function.in_function_table && needed_to_load)
                 .then_some(function.start),
         });
@@ -141,8 +147,12 @@ fn examine(function: &Function, depth: Depth, findings: &mut Vec<Finding>) {
 }
 
 /// Decides each site's treatment and lays out the trampolines.
-fn conclude(image: &Image, kusd: Vec<KusdReference>, findings: Vec<Finding>) -> Analysis {
-    let references = References::collect(image, &questions(&findings));
+fn conclude(
+    image: &Image,
+    kusd: Vec<KusdReference>,
+    findings: Vec<Finding>,
+    references: &References,
+) -> Analysis {
     let fixed = kusd
         .iter()
         .map(|reference| reference.rva)
@@ -162,12 +172,11 @@ fn conclude(image: &Image, kusd: Vec<KusdReference>, findings: Vec<Finding>) -> 
                 }
                 return site;
             }
-            match finding.window {
-                None => {}
-                Some(window) => match place(&site, window, &references, &fixed, &mut builder) {
+            if let Some(windows) = finding.windows {
+                match place(&site, windows, references, &fixed, &mut builder) {
                     Ok(()) => site.treatment = Treatment::Trampoline,
                     Err(refusal) => site.refusal = Some(refusal),
-                },
+                }
             }
             site
         })
@@ -186,28 +195,40 @@ fn questions(findings: &[Finding]) -> Vec<core::ops::Range<u32>> {
         .iter()
         .flat_map(|finding| {
             let start = finding.unproven_start.map(|start| start..start + 1);
-            let inside = match &finding.window {
-                Some(Ok(window)) => Some(window.inside()),
-                _ => None,
+            let windows = match &finding.windows {
+                Some(Ok(windows)) => windows.as_slice(),
+                _ => &[],
             };
+            let inside = windows.iter().map(Window::inside);
             start.into_iter().chain(inside)
         })
         .collect()
 }
 
+/// Places the first window that can be; the reason against the best one, if none can.
 fn place(
     site: &Site,
-    window: Result<Window, Refusal>,
+    windows: Result<Vec<Window>, Refusal>,
     references: &References,
     fixed: &[u32],
     builder: &mut Builder,
 ) -> Result<(), Refusal> {
-    let window = window?;
-    if references.any_in(window.inside()) {
-        return Err(Refusal::BranchTarget);
+    let mut first = None;
+    for window in windows? {
+        let window = &window;
+        let refusal = if references.any_in(window.inside()) {
+            Refusal::BranchTarget
+        } else if window.overlaps_fixed(fixed) {
+            Refusal::Relocation
+        } else if builder.collides(window) {
+            Refusal::Neighbour
+        } else {
+            match builder.add(site.kind, window) {
+                Ok(()) => return Ok(()),
+                Err(refusal) => refusal,
+            }
+        };
+        first.get_or_insert(refusal);
     }
-    if window.overlaps_fixed(fixed) {
-        return Err(Refusal::Relocation);
-    }
-    builder.add(site.kind, &window)
+    Err(first.unwrap_or(Refusal::TooShort))
 }

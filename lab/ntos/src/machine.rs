@@ -2,7 +2,7 @@
 
 use std::cell::{Cell, Ref, RefCell};
 use std::collections::{HashMap, VecDeque};
-use std::rc::Rc;
+use std::sync::Arc;
 
 use lab_devices::{NoPmu, Registers};
 use lab_verifier::{Cpu as CpuState, Finding, RuleId};
@@ -75,7 +75,7 @@ pub enum MachineError {
 /// The machine has stopped at a broken rule; nothing more runs on it.
 #[derive(Clone, Debug, thiserror::Error)]
 #[error("{0}")]
-pub struct Stopped(pub Rc<Finding>);
+pub struct Stopped(pub Arc<Finding>);
 
 /// A virtual machine. One host thread runs it.
 pub struct Machine {
@@ -437,7 +437,7 @@ impl Machine {
     pub(crate) fn stop(&self) -> Stopped {
         let raw = self.caught.borrow().clone();
         match raw {
-            Some(raw) => Stopped(Rc::new(self.explain(&raw))),
+            Some(raw) => Stopped(Arc::new(self.explain(&raw))),
             None => unreachable!("a machine stops at a finding"),
         }
     }

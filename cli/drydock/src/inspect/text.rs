@@ -33,6 +33,21 @@ fn printable(text: &str) -> String {
         .collect()
 }
 
+/// A function's name without its generic arguments, which would fill the line.
+fn short(name: &str) -> String {
+    let mut depth = 0_usize;
+    let mut short = String::new();
+    for c in printable(name).chars() {
+        match c {
+            '<' => depth += 1,
+            '>' => depth = depth.saturating_sub(1),
+            _ if depth == 0 => short.push(c),
+            _ => {}
+        }
+    }
+    short
+}
+
 fn heading(out: &mut String, text: &str) {
     out.push_str(text);
     out.push_str("\n\n");
@@ -200,6 +215,10 @@ fn imports(out: &mut String, report: &Report) {
     if report.imports.is_empty() {
         return;
     }
+    let title = match report.lacking.is_empty() {
+        true => "Imports: the lab provides all",
+        false => "Imports",
+    };
     let mut table = table(&["image", "import", "lab"]);
     for import in &report.imports {
         let state = if import.provided {
@@ -209,7 +228,7 @@ fn imports(out: &mut String, report: &Report) {
         };
         table.add_row([&printable(&import.dll), &printable(&import.name), state]);
     }
-    push(out, "Imports", &table);
+    push(out, title, &table);
 }
 
 fn exports(out: &mut String, report: &Report) {
@@ -235,7 +254,7 @@ fn code(out: &mut String, code: &Code) {
                 format!("{:#x}", site.rva),
                 site.kind.to_string(),
                 treatment(site.treatment, site.refusal),
-                printable(site.function.as_deref().unwrap_or("")),
+                short(site.function.as_deref().unwrap_or("")),
             ]);
         }
         align_right(&mut table, &[0]);
@@ -248,7 +267,7 @@ fn code(out: &mut String, code: &Code) {
                 format!("{:#x}", reference.rva),
                 format!("{:#x}", reference.offset),
                 reference.place.to_owned(),
-                printable(reference.function.as_deref().unwrap_or("")),
+                short(reference.function.as_deref().unwrap_or("")),
             ]);
         }
         align_right(&mut table, &[0, 1]);

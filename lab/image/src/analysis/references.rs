@@ -2,10 +2,14 @@
 //!
 //! The answer errs on the side of yes. Four bytes of code at any alignment, read as a displacement or an rva, aligned
 //! words of data read as an rva, one-byte displacements of branches, and the addresses that relocations mark: if one
-//! of these meets the byte, it is taken as referred to. A yes by chance costs a faster patch, nothing else.
+//! of these meets the byte, it is taken as referred to. A yes by chance costs a faster patch, nothing else. In functions
+//! that were decoded anyway, references are known rather than guessed.
 
 use core::ops::Range;
 
+use iced_x86::{Instruction, OpKind};
+
+use super::code::Function;
 use crate::image::{Image, Section};
 
 /// Reach of a branch with a one-byte displacement, and some.
@@ -16,11 +20,44 @@ pub(super) struct References {
     found: Vec<u32>,
 }
 
+/// What a decoded function refers to.
+pub(super) struct Decoded {
+    /// The function's bytes.
+    function: Range<u32>,
+    /// Where its direct branches and calls lead, and what it addresses relative to itself.
+    targets: Vec<u32>,
+}
+
+impl Decoded {
+    pub(super) fn of(function: &Function) -> Self {
+        let end = function.instructions.last().map(Instruction::next_ip);
+        let rva = |ip: u64| u32::try_from(ip).ok();
+        Self {
+            function: function.start..end.and_then(rva).unwrap_or(function.start),
+            targets: function
+                .instructions
+                .iter()
+                .filter_map(|instruction| match instruction.op0_kind() {
+                    OpKind::NearBranch64 => Some(instruction.near_branch_target()),
+                    _ => instruction
+                        .is_ip_rel_memory_operand()
+                        .then(|| instruction.ip_rel_memory_address()),
+                })
+                .filter_map(rva)
+                .collect(),
+        }
+    }
+}
+
 impl References {
-    /// Searches the image for references into the given ranges.
-    pub(super) fn collect(image: &Image, questions: &[Range<u32>]) -> Self {
-        let mut search = Search::new(questions);
-        if !questions.is_empty() {
+    /// Searches the image for references into the given ranges; `decoded` are functions in ascending order.
+    pub(super) fn collect(image: &Image, questions: Vec<Range<u32>>, decoded: &[Decoded]) -> Self {
+        let covered = merged(decoded.iter().map(|d| d.function.clone()).collect());
+        let mut search = Search::new(questions, covered);
+        if !search.questions.is_empty() {
+            for &target in decoded.iter().flat_map(|function| &function.targets) {
+                search.note(target);
+            }
             search.fixed_points(image);
             for section in image.sections() {
                 search.section(section, image.stored(section));
@@ -46,34 +83,31 @@ pub(super) fn sorted(rvas: impl Iterator<Item = u32>) -> Vec<u32> {
 }
 
 struct Search {
+    /// Ascending and disjoint.
     questions: Vec<Range<u32>>,
+    /// Decoded code, ascending and disjoint: its references are known.
+    decoded: Vec<Range<u32>>,
     lowest: u32,
     span: u32,
     found: Vec<u32>,
 }
 
 impl Search {
-    fn new(questions: &[Range<u32>]) -> Self {
-        let mut questions = questions.to_vec();
-        questions.sort_unstable_by_key(|range| range.start);
+    fn new(questions: Vec<Range<u32>>, decoded: Vec<Range<u32>>) -> Self {
+        let questions = merged(questions);
         let lowest = questions.first().map_or(0, |range| range.start);
-        let highest = questions.iter().map(|range| range.end).max().unwrap_or(0);
+        let highest = questions.last().map_or(0, |range| range.end);
         Self {
             questions,
+            decoded,
             lowest,
-            span: highest.saturating_sub(lowest),
+            span: highest - lowest,
             found: Vec::new(),
         }
     }
 
-    /// Ranges are short and may overlap only with their neighbours, so looking a few back is enough.
     fn note(&mut self, rva: u32) {
-        if rva.wrapping_sub(self.lowest) >= self.span {
-            return;
-        }
-        let after = self.questions.partition_point(|range| range.start <= rva);
-        let near = self.questions.get(after.saturating_sub(16)..after);
-        if near.is_some_and(|ranges| ranges.iter().any(|range| range.contains(&rva))) {
+        if rva.wrapping_sub(self.lowest) < self.span && covers(&self.questions, rva) {
             self.found.push(rva);
         }
     }
@@ -115,17 +149,19 @@ impl Search {
             .zip(bytes.windows(4).step_by(step))
         {
             let word = u32::from_le_bytes([word[0], word[1], word[2], word[3]]);
-            if word.wrapping_sub(self.lowest) < self.span {
-                self.note(word);
-            }
             let target = rva.wrapping_add(4).wrapping_add(word);
-            if in_code && target.wrapping_sub(self.lowest) < self.span {
-                self.note(target);
+            let near = |rva: u32| rva.wrapping_sub(self.lowest) < self.span;
+            let (as_rva, as_displacement) = (near(word), in_code && near(target));
+            if (as_rva || as_displacement) && !covers(&self.decoded, rva) {
+                self.note(word);
+                if in_code {
+                    self.note(target);
+                }
             }
         }
     }
 
-    /// Branches with a one-byte displacement near each range.
+    /// Branches with a one-byte displacement near each range, where nothing better is known.
     fn short_branches(&mut self, section: &Section, bytes: &[u8]) {
         for question in self.questions.clone() {
             let first = question.start.saturating_sub(SHORT_REACH).max(section.rva);
@@ -136,11 +172,34 @@ impl Search {
                 else {
                     break;
                 };
-                if matches!(opcode, 0x70..=0x7f | 0xe0..=0xe3 | 0xeb) {
+                let branch = matches!(opcode, 0x70..=0x7f | 0xe0..=0xe3 | 0xeb);
+                if branch && !covers(&self.decoded, rva) {
                     let distance = i32::from(displacement.cast_signed());
                     self.note(rva.wrapping_add(2).wrapping_add_signed(distance));
                 }
             }
         }
     }
+}
+
+/// The same bytes as ascending disjoint ranges.
+fn merged(mut ranges: Vec<Range<u32>>) -> Vec<Range<u32>> {
+    ranges.sort_unstable_by_key(|range| range.start);
+    let mut merged: Vec<Range<u32>> = Vec::with_capacity(ranges.len());
+    for range in ranges {
+        match merged.last_mut() {
+            Some(last) if range.start <= last.end => last.end = last.end.max(range.end),
+            _ => merged.push(range),
+        }
+    }
+    merged
+}
+
+/// Whether one of ascending disjoint ranges contains `rva`.
+fn covers(ranges: &[Range<u32>], rva: u32) -> bool {
+    let after = ranges.partition_point(|range| range.start <= rva);
+    after
+        .checked_sub(1)
+        .and_then(|index| ranges.get(index))
+        .is_some_and(|range| rva < range.end)
 }

@@ -88,16 +88,16 @@ impl Builder {
     pub(super) fn add(&mut self, kind: SiteKind, window: &Window) -> Result<(), Refusal> {
         let slot = slot_of(kind).ok_or(Refusal::Neighbour)?;
         let start = self.next();
-        let (site, neighbours) = window.instructions.split_first().ok_or(Refusal::TooShort)?;
         let slot_rva = u64::from(self.space) + 8 * slot as u64;
-        let mut block = stand_in(kind, site, slot_rva)?;
-        let own = block.len();
-        block.extend_from_slice(neighbours);
-        if !neighbours.last().is_some_and(ends_line) {
+        let stand_in = stand_in(kind, &window.site, slot_rva)?;
+        let origins = origins(window, stand_in.len());
+        let mut block = window.before.clone();
+        block.extend(stand_in);
+        block.extend_from_slice(&window.after);
+        if !window.after.last().is_some_and(ends_line) {
             let back = Instruction::with_branch(Code::Jmp_rel32_64, window.end.into());
             block.push(back.map_err(|_| Refusal::Neighbour)?);
         }
-        let origins = origins(window, own, block.len());
         let encoded = BlockEncoder::encode(
             64,
             InstructionBlock::new(&block, start.into()),
@@ -122,6 +122,15 @@ impl Builder {
         Ok(())
     }
 
+    /// Whether a window overlaps one that has its trampoline.
+    pub(super) fn collides(&self, window: &Window) -> bool {
+        // Sites come in ascending order, and a window reaches a few instructions back: the last few can overlap.
+        self.result.jumps.iter().rev().take(8).any(|jump| {
+            let end = jump.rva as usize + jump.bytes.len();
+            (window.start as usize) < end && jump.rva < window.end
+        })
+    }
+
     pub(super) fn finish(mut self) -> Trampolines {
         self.result.jumps.sort_unstable_by_key(|jump| jump.rva);
         self.result
@@ -136,12 +145,16 @@ impl Builder {
 }
 
 /// Where each instruction of the block comes from: the site for its stand-in, the next byte for the jump back.
-fn origins(window: &Window, own: usize, total: usize) -> Vec<u32> {
-    let neighbours = window.instructions.iter().skip(1);
-    core::iter::repeat_n(window.start, own)
-        .chain(neighbours.map(|i| u32::try_from(i.ip()).unwrap_or(window.start)))
-        .chain(core::iter::once(window.end))
-        .take(total)
+fn origins(window: &Window, stand_in: usize) -> Vec<u32> {
+    // Decoded with rvas as addresses, so they fit.
+    let rva = |i: &Instruction| u32::try_from(i.ip()).unwrap_or(window.start);
+    let before = window.before.iter().map(rva);
+    let site = core::iter::repeat_n(rva(&window.site), stand_in);
+    let after = window.after.iter().map(rva);
+    before
+        .chain(site)
+        .chain(after)
+        .chain([window.end])
         .collect()
 }
 

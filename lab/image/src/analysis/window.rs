@@ -9,12 +9,18 @@ use super::site::Refusal;
 
 /// Length of `jmp rel32`.
 pub(super) const JUMP_LEN: u32 = 5;
+/// How many instructions before a site may move with it.
+const MOST_BEFORE: usize = 3;
 
 /// A site and the neighbours that move with it.
 #[derive(Debug)]
 pub(super) struct Window {
-    /// The site first, then its neighbours, with rvas as addresses.
-    pub(super) instructions: Vec<Instruction>,
+    /// Instructions before the site, with rvas as addresses.
+    pub(super) before: Vec<Instruction>,
+    /// The site.
+    pub(super) site: Instruction,
+    /// Instructions after it.
+    pub(super) after: Vec<Instruction>,
     /// First byte.
     pub(super) start: u32,
     /// One past the last byte that moves.
@@ -34,38 +40,58 @@ impl Window {
     }
 }
 
-/// Takes instructions from the site on until they have room for a jump.
-pub(super) fn choose(function: &[Instruction], site: usize) -> Result<Window, Refusal> {
+/// The windows that are possible for a site, best first: reaching forward, or beginning with up to three instructions
+/// before it, as where a loop's head follows a `wrmsr`.
+pub(super) fn choose(function: &[Instruction], site: usize) -> Result<Vec<Window>, Refusal> {
     if function.iter().any(jumps_anywhere) {
         return Err(Refusal::IndirectJump);
     }
-    let mut instructions = Vec::with_capacity(4);
+    let mut windows = Vec::new();
+    let mut refusal = None;
+    for first in (site.saturating_sub(MOST_BEFORE)..=site).rev() {
+        match from(function, first, site) {
+            Ok(window) => windows.push(window),
+            Err(reason) => {
+                refusal.get_or_insert(reason);
+                // What cannot move now cannot move as part of a longer window either.
+                if first < site && reason == Refusal::Neighbour {
+                    break;
+                }
+            }
+        }
+    }
+    match refusal {
+        Some(refusal) if windows.is_empty() => Err(refusal),
+        _ => Ok(windows),
+    }
+}
+
+/// The window from instruction `first` over the site to where there is room for a jump.
+fn from(function: &[Instruction], first: usize, site: usize) -> Result<Window, Refusal> {
     let mut len = 0;
-    for (index, instruction) in function.iter().enumerate().skip(site) {
-        if index > site && !may_move(instruction) {
+    for (index, instruction) in function.iter().enumerate().skip(first) {
+        if index != site && !may_move(instruction) || index < site && ends_line(instruction) {
             return Err(Refusal::Neighbour);
         }
-        instructions.push(*instruction);
         len += u32::try_from(instruction.len()).unwrap_or(15);
-        if len >= JUMP_LEN {
-            return window(instructions, len);
+        if index >= site && len >= JUMP_LEN {
+            return window(function, first..index + 1, site, len).ok_or(Refusal::TooShort);
         }
-        if ends_line(instruction) {
+        if index >= site && ends_line(instruction) {
             break;
         }
     }
     Err(Refusal::TooShort)
 }
 
-fn window(instructions: Vec<Instruction>, len: u32) -> Result<Window, Refusal> {
-    let start = instructions.first().map(Instruction::ip);
-    let start = start
-        .and_then(|ip| u32::try_from(ip).ok())
-        .ok_or(Refusal::TooShort)?;
-    Ok(Window {
-        instructions,
+fn window(function: &[Instruction], range: Range<usize>, site: usize, len: u32) -> Option<Window> {
+    let start = u32::try_from(function.get(range.start)?.ip()).ok()?;
+    Some(Window {
+        before: function.get(range.start..site)?.to_vec(),
+        site: *function.get(site)?,
+        after: function.get(site + 1..range.end)?.to_vec(),
         start,
-        end: start + len,
+        end: start.checked_add(len)?,
     })
 }
 

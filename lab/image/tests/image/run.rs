@@ -139,6 +139,32 @@ fn neighbours_that_branch_or_address_relative_to_themselves_still_work() {
 }
 
 #[test]
+fn a_site_before_a_loop_is_patched_together_with_what_precedes_it() {
+    // mov ecx, 7; rdpmc; (loop:) dec eax; jnz loop; mov eax, edx; ret
+    let text = [
+        0xb9, 7, 0, 0, 0, 0x0f, 0x33, 0xff, 0xc8, 0x75, 0xfc, 0x89, 0xd0, 0xc3,
+    ];
+    let mapped = map(&DriverFile::new(&text).build());
+    let [site] = mapped.analysis().sites() else {
+        panic!("{:?}", mapped.analysis().sites());
+    };
+    assert!(site.rva == TEXT + 5 && mapped.is_patched(site));
+    assert_eq!(call(&mapped, TEXT, [0; 4]), 0xffff_fff8);
+    // In the trampoline: mov (5), call [slot] (6), jmp.
+    let space = mapped.range().end;
+    let origin = |offset| {
+        mapped
+            .origin_of(space + 48 + offset)
+            .map(|a| a - mapped.base())
+    };
+    let text = u64::from(TEXT);
+    assert_eq!(
+        (origin(0), origin(5), origin(11)),
+        (Some(text), Some(text + 5), Some(text + 7))
+    );
+}
+
+#[test]
 fn trampoline_addresses_are_traced_back_to_the_driver() {
     let text = [0x0f, 0x32, 0x48, 0xc1, 0xe2, 0x20, 0x48, 0x09, 0xd0, 0xc3];
     let mapped = map(&DriverFile::new(&text).build());

@@ -1,0 +1,80 @@
+//! Options of commands that run a driver.
+
+use clap::{Args, ValueEnum};
+use lab_dock::{Options, PmuSource};
+use lab_ntos::{ClockKind, PoolLevel};
+
+/// The machine that a driver runs on.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct MachineArguments {
+    /// Virtual processors (1 to 2048), whatever the host has.
+    #[arg(long, default_value_t = 4, value_parser = clap::value_parser!(u16).range(1..=2048))]
+    cpus: u16,
+    /// General-purpose performance counters per processor.
+    #[arg(long, default_value_t = 4, value_parser = clap::value_parser!(u32).range(0..=8))]
+    counters: u32,
+    /// How strictly pool is checked.
+    #[arg(long, value_enum, default_value_t = Pool::Strict)]
+    pool: Pool,
+    /// Order in which processors take turns: 0 round robin, else pseudo-random and repeatable.
+    #[arg(long, default_value_t = 0)]
+    seed: u64,
+    /// Show what the driver prints to the debugger.
+    #[arg(long, short)]
+    pub(crate) verbose: bool,
+}
+
+/// How strictly pool is checked.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum Pool {
+    /// Freed memory faults.
+    Strict,
+    /// Freed memory is poisoned: faster.
+    Poison,
+}
+
+/// What the performance counters count.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Pmu {
+    /// Processes of the host where it allows that, else no PMU.
+    Auto,
+    /// Known rates per virtual time.
+    Model,
+    /// Processes of the host.
+    Perf,
+    /// There is no PMU.
+    None,
+}
+
+impl MachineArguments {
+    /// The machine asked for.
+    pub(crate) fn options(&self, pmu: Pmu, clock: ClockKind) -> Options {
+        Options {
+            cpus: usize::from(self.cpus),
+            counters: self.counters,
+            pmu: match pmu {
+                Pmu::Model => PmuSource::Model,
+                Pmu::Perf => PmuSource::Perf,
+                Pmu::None => PmuSource::None,
+                Pmu::Auto if lab_dock::host_can_count() => PmuSource::Perf,
+                Pmu::Auto => PmuSource::None,
+            },
+            clock,
+            pool: match self.pool {
+                Pool::Strict => PoolLevel::Strict,
+                Pool::Poison => PoolLevel::Poison,
+            },
+            seed: self.seed,
+        }
+    }
+
+    /// Where `DbgPrint` goes.
+    pub(crate) fn debug_print(&self) -> impl Fn(&str) + 'static {
+        let verbose = self.verbose;
+        move |text| {
+            if verbose {
+                eprint!("{text}");
+            }
+        }
+    }
+}

@@ -1,0 +1,220 @@
+//! `drydock run`: load, `DriverEntry`, unload, verdict.
+
+use std::io::Write;
+use std::path::PathBuf;
+use std::time::Instant;
+
+use anyhow::Context;
+use clap::Args;
+use indicatif::{ProgressBar, ProgressStyle};
+use lab_ntos::{ClockKind, DriverFile, Footprint, LoadError, Loaded, Machine, Stopped};
+use lab_verifier::Verdict;
+use serde::Serialize;
+
+use crate::dock_options::{MachineArguments, Pmu};
+use crate::exit::BrokenRules;
+
+/// What `drydock run` takes.
+#[derive(Debug, Args)]
+pub(crate) struct Arguments {
+    /// The driver.
+    driver: PathBuf,
+    /// How often to load and unload it.
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..))]
+    cycles: u64,
+    /// What the performance counters count.
+    #[arg(long, value_enum, default_value_t = Pmu::Model)]
+    pmu: Pmu,
+    #[command(flatten)]
+    machine: MachineArguments,
+    /// Print one JSON document.
+    #[arg(long)]
+    json: bool,
+}
+
+/// What running a driver came to.
+#[derive(Debug, Serialize)]
+struct Report {
+    driver: String,
+    /// Cycles asked for.
+    cycles: u64,
+    /// Cycles that ended, the one that found something included.
+    completed: u64,
+    seconds: f64,
+    cycles_per_second: f64,
+    /// What `DriverEntry` returned last.
+    entry_status: Option<String>,
+    /// Things of the driver and for it, before the first cycle and after the last.
+    held_before: usize,
+    held_after: usize,
+    /// Growth of the lab's resident memory after the first tenth of the cycles, in KiB.
+    resident_growth_kib: i64,
+    symbols: Option<String>,
+    clean: bool,
+    verdict: Verdict,
+}
+
+/// Runs the command.
+pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
+    let read = lab_dock::read_driver(&arguments.driver)?;
+    let options = arguments.machine.options(arguments.pmu, ClockKind::Virtual);
+    let machine = options.machine(arguments.machine.debug_print())?;
+    let mut report = cycle(&machine, &read.driver, arguments)?;
+    report.symbols = read.no_symbols;
+    let mut out = std::io::stdout().lock();
+    if arguments.json {
+        serde_json::to_writer_pretty(&mut out, &report)?;
+        writeln!(out)?;
+    } else {
+        print(&mut out, &report)?;
+    }
+    if report.clean {
+        Ok(())
+    } else {
+        Err(BrokenRules.into())
+    }
+}
+
+fn cycle(machine: &Machine, driver: &DriverFile, arguments: &Arguments) -> anyhow::Result<Report> {
+    let progress = progress(arguments.cycles, arguments.json);
+    let settle = arguments.cycles / 10;
+    let before = machine.footprint();
+    let mut resident = resident_kib()?;
+    let mut verdict = Verdict::default();
+    let mut entry_status = None;
+    let mut completed = 0;
+    let started = Instant::now();
+    while completed < arguments.cycles && verdict.is_clean() {
+        let (status, found) = once(machine, driver)?;
+        entry_status = status.or(entry_status);
+        verdict = found;
+        completed += 1;
+        progress.inc(1);
+        if completed == settle {
+            resident = resident_kib()?;
+        }
+    }
+    let seconds = started.elapsed().as_secs_f64();
+    progress.finish_and_clear();
+    #[expect(clippy::cast_precision_loss, reason = "a rate for people")]
+    let rate = completed as f64 / seconds;
+    Ok(Report {
+        driver: driver.name.clone(),
+        cycles: arguments.cycles,
+        completed,
+        seconds,
+        cycles_per_second: rate,
+        entry_status,
+        held_before: held(&before),
+        held_after: held(&machine.footprint()),
+        resident_growth_kib: resident_kib()? - resident,
+        symbols: None,
+        clean: verdict.is_clean(),
+        verdict,
+    })
+}
+
+/// One load and unload: the status of `DriverEntry` and what there is to say.
+fn once(machine: &Machine, driver: &DriverFile) -> anyhow::Result<(Option<String>, Verdict)> {
+    let stopped = |Stopped(finding)| Verdict {
+        findings: vec![(*finding).clone()],
+        ..Verdict::default()
+    };
+    let loaded = match machine.load(driver) {
+        Ok(loaded) => loaded,
+        Err(LoadError::Stopped(stop)) => return Ok((None, stopped(stop))),
+        Err(error) => return Err(error).context("the driver cannot be loaded"),
+    };
+    match loaded {
+        Loaded::Failed(status, leaks) => Ok((
+            Some(status.to_string()),
+            Verdict {
+                leaks,
+                ..Verdict::default()
+            },
+        )),
+        Loaded::Running(running) => {
+            let warnings = warnings(machine, running);
+            let status = Some(nt::status::STATUS_SUCCESS.to_string());
+            Ok(match machine.unload(running) {
+                Ok(leaks) => (
+                    status,
+                    Verdict {
+                        leaks,
+                        warnings,
+                        ..Verdict::default()
+                    },
+                ),
+                Err(stop) => (status, stopped(stop)),
+            })
+        }
+    }
+}
+
+fn warnings(machine: &Machine, driver: lab_ntos::Driver) -> Vec<String> {
+    let insecure = machine.insecure_devices().into_iter().map(|device| {
+        format!("anybody may open {device}: no FILE_DEVICE_SECURE_OPEN, or no security descriptor of its own")
+    });
+    let stuck = (!machine.can_unload(driver))
+        .then(|| "the driver has no DriverUnload: on Windows it stays until restart".to_owned());
+    insecure.chain(stuck).collect()
+}
+
+fn held(footprint: &Footprint) -> usize {
+    let Footprint {
+        pool_blocks,
+        objects,
+        timers,
+        modules,
+        ..
+    } = footprint;
+    pool_blocks + objects + timers + modules
+}
+
+fn progress(cycles: u64, json: bool) -> ProgressBar {
+    if cycles < 1000 || json {
+        return ProgressBar::hidden();
+    }
+    let style = ProgressStyle::with_template("{bar:40} {pos}/{len} cycles, {per_sec}, {eta} left");
+    ProgressBar::new(cycles).with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()))
+}
+
+/// Resident memory of this process.
+fn resident_kib() -> anyhow::Result<i64> {
+    let statm =
+        std::fs::read_to_string("/proc/self/statm").context("cannot read /proc/self/statm")?;
+    let pages: i64 = statm
+        .split(' ')
+        .nth(1)
+        .and_then(|field| field.parse().ok())
+        .context("/proc/self/statm is odd")?;
+    Ok(pages * 4)
+}
+
+fn print(out: &mut impl Write, report: &Report) -> std::io::Result<()> {
+    let Report {
+        driver,
+        completed,
+        cycles,
+        seconds,
+        cycles_per_second,
+        ..
+    } = report;
+    if let Some(reason) = &report.symbols {
+        writeln!(out, "no function names: {reason}")?;
+    }
+    if let Some(status) = &report.entry_status {
+        writeln!(out, "{driver}: DriverEntry returned {status}")?;
+    }
+    writeln!(
+        out,
+        "{completed} of {cycles} load/unload cycles in {seconds:.3} s: {cycles_per_second:.0} cycles/s"
+    )?;
+    let (before, after) = (report.held_before, report.held_after);
+    writeln!(
+        out,
+        "held by and for the driver: {before} before, {after} after; resident memory grew by {} KiB",
+        report.resident_growth_kib
+    )?;
+    writeln!(out, "{}", report.verdict)
+}

@@ -1,0 +1,120 @@
+//! Benchmarks: criterion runs them, this prints a line per figure.
+
+use std::path::Path;
+
+use anyhow::Context;
+use clap::Args;
+use serde_json::{Value, json};
+
+use crate::build::{self, Processor, cargo};
+
+/// What `cargo xtask bench` takes.
+#[derive(Args)]
+pub(crate) struct Arguments {
+    /// Only figures whose names contain this.
+    name: Option<String>,
+    /// Print one JSON document.
+    #[arg(long)]
+    json: bool,
+}
+
+/// A published figure, and the one of the same run that it is compared with.
+const FIGURES: [(&str, &str, &str); 3] = [
+    (
+        "ioctl/roundtrip",
+        "ioctl/host_syscall",
+        "a system call of the host",
+    ),
+    (
+        "driver/cycle",
+        "driver/host_process",
+        "starting a process of the host",
+    ),
+    (
+        "pmu/counter_read",
+        "pmu/counter_read_trapped",
+        "the same read through a trap",
+    ),
+];
+
+/// Runs the benchmarks and prints their medians.
+pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
+    build::drivers(&[Processor::X64])?;
+    let wanted: Vec<_> = FIGURES
+        .iter()
+        .filter(|(name, ..)| {
+            arguments
+                .name
+                .as_deref()
+                .is_none_or(|part| name.contains(part))
+        })
+        .collect();
+    anyhow::ensure!(
+        !wanted.is_empty(),
+        "no figure is called so; there are {}",
+        FIGURES.map(|(name, ..)| name).join(", ")
+    );
+    let pattern = wanted
+        .iter()
+        .map(|(name, reference, _)| format!("^({name}|{reference})$"))
+        .collect::<Vec<_>>()
+        .join("|");
+    let mut bench = cargo(&[
+        "bench",
+        "--quiet",
+        "--package",
+        "e2e",
+        "--bench",
+        "lab",
+        "--profile",
+        "lab",
+        "--",
+        "--noplot",
+        &pattern,
+    ]);
+    if arguments.json {
+        bench.stdout(std::process::Stdio::null());
+    }
+    build::run(&mut bench)?;
+    let results = build::target_folder().join("criterion");
+    let mut rows = Vec::new();
+    for (name, reference, what) in wanted {
+        let (median, other) = (median_ns(&results, name)?, median_ns(&results, reference)?);
+        rows.push(json!({
+            "name": name, "median": median, "unit": "ns", "reference": what,
+            "reference_median": other, "ratio": median / other,
+        }));
+    }
+    if arguments.json {
+        println!("{}", serde_json::to_string_pretty(&rows)?);
+        return Ok(());
+    }
+    println!(
+        "\n{:<20} {:>12} {:>6}   ratio to its reference in the same run",
+        "figure", "median", "unit"
+    );
+    for row in &rows {
+        let number = |key: &str| row[key].as_f64().unwrap_or(f64::NAN);
+        println!(
+            "{:<20} {:>12.1} {:>6}   {:.3} × {} ({:.1} ns)",
+            row["name"].as_str().unwrap_or_default(),
+            number("median"),
+            "ns",
+            number("ratio"),
+            row["reference"].as_str().unwrap_or_default(),
+            number("reference_median"),
+        );
+    }
+    Ok(())
+}
+
+/// Median of a figure in nanoseconds, as criterion keeps it.
+fn median_ns(results: &Path, name: &str) -> anyhow::Result<f64> {
+    let file = results.join(name).join("new/estimates.json");
+    let text = std::fs::read_to_string(&file)
+        .with_context(|| format!("no result at {}", file.display()))?;
+    let estimates: Value = serde_json::from_str(&text)?;
+    estimates["median"]["point_estimate"]
+        .as_f64()
+        .with_context(|| format!("no median in {}", file.display()))
+}
