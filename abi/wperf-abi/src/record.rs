@@ -107,7 +107,7 @@ records! {
         counter_bits: u16,
         /// Width of a fixed counter. Units: bits.
         fixed_bits: u16,
-        /// Version: CPUID.0AH:EAX[7:0], or ID_AA64DFR0_EL1.PMUVer.
+        /// Version: CPUID.0AH: EAX bits 7:0, or ID_AA64DFR0_EL1.PMUVer.
         pmu_version: u16,
         /// Bit n: general-purpose counter n is free.
         counter_map: u64,
