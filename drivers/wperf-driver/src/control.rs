@@ -104,7 +104,8 @@ impl Control {
     }
 }
 
-fn core_of(driver: &WperfDriver, core: u32) -> Result<&CoreState> {
+/// A core by its number. Requests are checked for that: it is there.
+pub(crate) fn core_of(driver: &WperfDriver, core: u32) -> Result<&CoreState> {
     driver
         .cores
         .get(CoreId(core))
