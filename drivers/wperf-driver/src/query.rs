@@ -1,6 +1,7 @@
 //! What anybody may ask: nothing here changes what a core does or who holds it.
 
 use crate::WperfDriver;
+use crate::control::core_of;
 use crate::core_state::Description;
 use crate::session::File;
 use kernel::irp::Buffer;
@@ -130,11 +131,7 @@ fn core_config(id: CoreId, core: &Description) -> CoreConfig {
 
 pub(crate) fn events(driver: &WperfDriver, core: u32, buffer: &mut Buffer<'_>) -> Result<()> {
     driver.control.lock().detect(driver);
-    let core_state = driver.cores.get(CoreId(core));
-    let model = core_state
-        .ok_or(kernel::status::STATUS_INVALID_PARAMETER)?
-        .describe()
-        .model;
+    let model = core_of(driver, core)?.describe().model;
     let events = model.supported().count();
     buffer.check_room(size_of::<EventsHeader>() + events * size_of::<SupportedEvent>())?;
     buffer.push(
@@ -188,4 +185,9 @@ pub(crate) fn ownership(driver: &WperfDriver, file: &File, buffer: &mut Buffer<'
         };
         buffer.push(record.as_bytes())
     })
+}
+
+pub(crate) fn dpc_times(driver: &WperfDriver, core: u32, buffer: &mut Buffer<'_>) -> Result<()> {
+    let times = core_of(driver, core)?.dpc_times();
+    buffer.push(times.record(core).as_bytes())
 }
