@@ -22,7 +22,10 @@
 mod macros;
 
 pub mod base;
+pub mod cm;
 pub mod contract;
+pub mod crt;
+pub mod data;
 pub mod dbg;
 pub mod ex;
 pub mod hal;
@@ -32,7 +35,10 @@ pub mod ke;
 pub mod kpcr;
 pub mod mm;
 pub mod ob;
+pub mod pnp;
+pub mod po;
 pub mod ps;
+pub mod remlock;
 pub mod rtl;
 pub mod se;
 pub mod status;
@@ -40,6 +46,7 @@ pub mod stop;
 pub mod zw;
 
 pub use contract::{Contract, Effects, Export};
+pub use data::Variable;
 pub use status::NTSTATUS;
 
 /// Every function this crate declares, with its contract.
@@ -56,6 +63,11 @@ pub fn contracts() -> impl Iterator<Item = &'static Contract> {
         zw::CONTRACTS,
         hal::CONTRACTS,
         dbg::CONTRACTS,
+        cm::CONTRACTS,
+        crt::CONTRACTS,
+        pnp::CONTRACTS,
+        po::CONTRACTS,
+        remlock::CONTRACTS,
     ]
     .into_iter()
     .flatten()

@@ -13,7 +13,10 @@ impl Provided {
     /// Everything that the kernel interface declares; the lab does not compile unless it implements all of it.
     pub(crate) fn by_the_lab() -> Self {
         Self {
-            names: nt::contracts().map(|contract| contract.name).collect(),
+            names: nt::contracts()
+                .map(|contract| contract.name)
+                .chain(nt::Variable::ALL.iter().map(|variable| variable.name()))
+                .collect(),
         }
     }
 

@@ -89,6 +89,7 @@ impl Machine {
             }
         };
         let entry = get!(driver.object as *mut DRIVER_OBJECT, DriverInit) as u64;
+        self.resources.borrow_mut().registry.add_service(&file.name);
         let registry_path = self.resources_string(&format!(
             r"\Registry\Machine\System\CurrentControlSet\Services\{}",
             file.name
@@ -149,9 +150,7 @@ impl Machine {
 
     /// Address to bind a kernel import to: a thunk, or a variable.
     fn resolve(&self, name: &str) -> Option<u64> {
-        thunks()
-            .address(name)
-            .or_else(|| crate::exports::data::address(name))
+        thunks().address(name).or_else(|| self.variable(name))
     }
 
     fn make_driver_object(&self, name: &str, base: u64) -> Result<Driver, NTSTATUS> {
@@ -376,6 +375,9 @@ impl Machine {
                 *site,
             );
         }
+        for (kind, site) in resources.all_held() {
+            add(RuleId::RegistrationLeft, kind.name().into(), site);
+        }
         for block in self.irps.borrow().live(Origin::Driver) {
             add(RuleId::IrpLeft, "IRP".into(), get!(block, allocated_at));
         }
@@ -403,18 +405,16 @@ impl Machine {
             self.free_object(device as u64);
             device = next;
         }
-        self.objects.borrow_mut().forget_driver();
+        let dead = self.objects.borrow_mut().forget_driver();
+        for object in dead {
+            self.free_object(object);
+        }
         self.pool.borrow_mut().free_all_of_driver();
         let irps: Vec<_> = self.irps.borrow().live(Origin::Driver).collect();
         for block in irps {
             self.free_irp(field!(block, irp));
         }
-        let mut resources = self.resources.borrow_mut();
-        resources.work_items.clear();
-        resources.reservations.clear();
-        resources.mdls.clear();
-        resources.mappings.clear();
-        resources.shutdown.clear();
+        self.resources.borrow_mut().forget_driver();
     }
 
     /// Things the machine holds: for a test that nothing grows.

@@ -39,6 +39,12 @@ exceptions! {
         "ReadWriteParameters": 0x10,
         "ReadWriteParameters.Key": 0x4,
         "ReadWriteParameters.ByteOffset": 0x8,
+        "QueryFileParameters": 0x8,
+        "QueryFileParameters.FileInformationClass": 0x4,
+        "PowerParameters": 0x10,
+        "PowerParameters.Type": 0x4,
+        "PowerParameters.State": 0x8,
+        "PowerParameters.ShutdownType": 0xC,
         "CreateParameters": 0x18,
         "CreateParameters.FileAttributes": 0xC,
         "CreateParameters.ShareAccess": 0xE,
@@ -57,6 +63,16 @@ exceptions! {
      mingw has it."
     WindowsSys {
         "KTIMER.Period": 0x38,
+    }
+    "ERESOURCE.Reserved2 is left out on 32-bit systems (wdm.h), as above; mingw has it."
+    WindowsSys {
+        "ERESOURCE": 0x60,
+        "ERESOURCE.Address": 0x50,
+        "ERESOURCE.SpinLock": 0x58,
+    }
+    "SE_EXPORTS grew at its end since Windows 7, whose header mingw has (ntifs.h)."
+    Mingw {
+        "SE_EXPORTS": 0x208,
     }
     "The IRQLs above DISPATCH_LEVEL are those of 32-bit x86 (wdm.h has one set per processor)."
     WindowsSys {

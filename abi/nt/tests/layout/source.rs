@@ -4,6 +4,10 @@ use std::collections::BTreeSet;
 
 const MODULES: &[&str] = &[
     include_str!("../../src/base.rs"),
+    include_str!("../../src/cm.rs"),
+    include_str!("../../src/pnp.rs"),
+    include_str!("../../src/po.rs"),
+    include_str!("../../src/remlock.rs"),
     include_str!("../../src/ex.rs"),
     include_str!("../../src/hal.rs"),
     include_str!("../../src/io.rs"),

@@ -101,6 +101,7 @@ fn add(
 /// Size and offsets of every structure, ours and theirs.
 pub(crate) fn facts() -> Vec<Fact> {
     use windows_sys::Wdk::Foundation as wdk;
+    use windows_sys::Wdk::Storage::FileSystem as file_system;
     use windows_sys::Wdk::System::SystemServices as services;
     use windows_sys::Win32::Security as security;
     use windows_sys::Win32::System as system;
@@ -138,6 +139,24 @@ pub(crate) fn facts() -> Vec<Fact> {
         se::SID, [security::SID], "SID" { Revision, SubAuthorityCount, IdentifierAuthority, SubAuthority }
         hal::PHYSICAL_COUNTER_RESOURCE_DESCRIPTOR, [services::PHYSICAL_COUNTER_RESOURCE_DESCRIPTOR], "PHYSICAL_COUNTER_RESOURCE_DESCRIPTOR" { Type, Flags, (CounterIndex: u.CounterIndex => u.CounterIndex), (RangeEnd: u.Range.End => u.Range.End) }
         hal::PHYSICAL_COUNTER_RESOURCE_LIST, [services::PHYSICAL_COUNTER_RESOURCE_LIST], "PHYSICAL_COUNTER_RESOURCE_LIST" { Count, Descriptors }
+        ke::KAPC_STATE, [file_system::KAPC_STATE], "KAPC_STATE" { ApcListHead, Process, (InProgressFlags: Anonymous1.InProgressFlags => KernelApcInProgress), KernelApcPending, (UserApcPendingAll: Anonymous2.UserApcPendingAll => UserApcPending) }
+        ex::SLIST_HEADER, [], "SLIST_HEADER" { Alignment, Region }
+        ex::NPAGED_LOOKASIDE_LIST, [], "NPAGED_LOOKASIDE_LIST" { (ListHead: absent => L.ListHead), (Depth: absent => L.Depth), (MaximumDepth: absent => L.MaximumDepth), (TotalAllocates: absent => L.TotalAllocates), (AllocateMisses: absent => L.AllocateMisses), (TotalFrees: absent => L.TotalFrees), (FreeMisses: absent => L.FreeMisses), (Type: absent => L.Type), (Tag: absent => L.Tag), (Size: absent => L.Size), (Allocate: absent => L.Allocate), (Free: absent => L.Free), (ListEntry: absent => L.ListEntry), (LastTotalAllocates: absent => L.LastTotalAllocates), (LastAllocateMisses: absent => L.LastAllocateMisses), (Future: absent => L.Future) }
+        ex::ERESOURCE, [wdk::ERESOURCE], "ERESOURCE" { SystemResourcesList, OwnerTable, ActiveCount, (Flag: Anonymous1.Flag), SharedWaiters, ExclusiveWaiters, (OwnerEntry: OwnerEntry), ActiveEntries, ContentionCount, NumberOfSharedWaiters, NumberOfExclusiveWaiters, (Reserved2: absent => Reserved2), (Address: Anonymous2.Address), SpinLock }
+        rtl::TIME_FIELDS, [services::TIME_FIELDS], "TIME_FIELDS" { Year, Month, Day, Hour, Minute, Second, Milliseconds, Weekday }
+        se::LUID, [windows_sys::Win32::Foundation::LUID], "LUID" { LowPart, HighPart }
+        se::SE_EXPORTS, [file_system::SE_EXPORTS], "SE_EXPORTS" { SeCreateTokenPrivilege, SeAssignPrimaryTokenPrivilege, SeLockMemoryPrivilege, SeIncreaseQuotaPrivilege, SeUnsolicitedInputPrivilege, SeTcbPrivilege, SeSecurityPrivilege, SeTakeOwnershipPrivilege, SeLoadDriverPrivilege, SeCreatePagefilePrivilege, SeIncreaseBasePriorityPrivilege, SeSystemProfilePrivilege, SeSystemtimePrivilege, SeProfileSingleProcessPrivilege, SeCreatePermanentPrivilege, SeBackupPrivilege, SeRestorePrivilege, SeShutdownPrivilege, SeDebugPrivilege, SeAuditPrivilege, SeSystemEnvironmentPrivilege, SeChangeNotifyPrivilege, SeRemoteShutdownPrivilege, SeNullSid, SeWorldSid, SeLocalSid, SeCreatorOwnerSid, SeCreatorGroupSid, SeNtAuthoritySid, SeDialupSid, SeNetworkSid, SeBatchSid, SeInteractiveSid, SeLocalSystemSid, SeAliasAdminsSid, SeAliasUsersSid, SeAliasGuestsSid, SeAliasPowerUsersSid, SeAliasAccountOpsSid, SeAliasSystemOpsSid, SeAliasPrintOpsSid, SeAliasBackupOpsSid, SeAuthenticatedUsersSid, SeRestrictedSid, SeAnonymousLogonSid, SeUndockPrivilege, SeSyncAgentPrivilege, SeEnableDelegationPrivilege, SeLocalServiceSid, SeNetworkServiceSid, SeManageVolumePrivilege, SeImpersonatePrivilege, SeCreateGlobalPrivilege, SeTrustedCredManAccessPrivilege, SeRelabelPrivilege, SeIncreaseWorkingSetPrivilege, SeTimeZonePrivilege, SeCreateSymbolicLinkPrivilege, SeIUserSid, SeUntrustedMandatorySid, SeLowMandatorySid, SeMediumMandatorySid, SeHighMandatorySid, SeSystemMandatorySid, SeOwnerRightsSid, (SeAllAppPackagesSid: SeAllAppPackagesSid => absent), (SeUserModeDriversSid: SeUserModeDriversSid => absent), (SeProcTrustWinTcbSid: SeProcTrustWinTcbSid => absent), (SeTrustedInstallerSid: SeTrustedInstallerSid => absent), (SeDelegateSessionUserImpersonatePrivilege: SeDelegateSessionUserImpersonatePrivilege => absent), (SeAppSiloSid: SeAppSiloSid => absent), (SeAppSiloVolumeRootMinimalCapabilitySid: SeAppSiloVolumeRootMinimalCapabilitySid => absent), (SeAppSiloProfilesRootMinimalCapabilitySid: SeAppSiloProfilesRootMinimalCapabilitySid => absent) }
+        cm::KEY_VALUE_BASIC_INFORMATION, [services::KEY_VALUE_BASIC_INFORMATION], "KEY_VALUE_BASIC_INFORMATION" { TitleIndex, Type, NameLength, Name }
+        cm::KEY_VALUE_FULL_INFORMATION, [services::KEY_VALUE_FULL_INFORMATION], "KEY_VALUE_FULL_INFORMATION" { TitleIndex, Type, DataOffset, DataLength, NameLength, Name }
+        cm::KEY_VALUE_PARTIAL_INFORMATION, [services::KEY_VALUE_PARTIAL_INFORMATION], "KEY_VALUE_PARTIAL_INFORMATION" { TitleIndex, Type, DataLength, Data }
+        cm::KEY_BASIC_INFORMATION, [services::KEY_BASIC_INFORMATION], "KEY_BASIC_INFORMATION" { LastWriteTime, TitleIndex, NameLength, Name }
+        cm::KEY_NODE_INFORMATION, [services::KEY_NODE_INFORMATION], "KEY_NODE_INFORMATION" { LastWriteTime, TitleIndex, ClassOffset, ClassLength, NameLength, Name }
+        cm::KEY_FULL_INFORMATION, [services::KEY_FULL_INFORMATION], "KEY_FULL_INFORMATION" { LastWriteTime, TitleIndex, ClassOffset, ClassLength, SubKeys, MaxNameLen, MaxClassLen, Values, MaxValueNameLen, MaxValueDataLen, Class }
+        cm::RTL_QUERY_REGISTRY_TABLE, [services::RTL_QUERY_REGISTRY_TABLE], "RTL_QUERY_REGISTRY_TABLE" { QueryRoutine, Flags, Name, EntryContext, DefaultType, DefaultData, DefaultLength }
+        pnp::IO_ERROR_LOG_PACKET, [services::IO_ERROR_LOG_PACKET], "IO_ERROR_LOG_PACKET" { MajorFunctionCode, RetryCount, DumpDataSize, NumberOfStrings, StringOffset, EventCategory, ErrorCode, UniqueErrorValue, FinalStatus, SequenceNumber, IoControlCode, DeviceOffset, DumpData }
+        remlock::IO_REMOVE_LOCK, [services::IO_REMOVE_LOCK_COMMON_BLOCK], "IO_REMOVE_LOCK_COMMON_BLOCK" { Removed, Reserved, IoCount, RemoveEvent }
+        irp::QueryFileParameters, [wdk::IO_STACK_LOCATION_0_8], "IO_STACK_LOCATION.Parameters.QueryFile" { Length, FileInformationClass }
+        irp::PowerParameters, [wdk::IO_STACK_LOCATION_0_35], "IO_STACK_LOCATION.Parameters.Power" { (SystemContext: Anonymous.SystemContext), Type, State, ShutdownType }
     }
     facts
 }

@@ -1,6 +1,12 @@
-//! `Hal…`: hardware counters.
-#![expect(unsafe_code, reason = "exports have foreign signatures")]
+//! `Hal…`: hardware counters, and buses, of which this machine has none.
+#![expect(
+    unsafe_code,
+    non_snake_case,
+    reason = "exports have foreign signatures and the names of the WDK"
+)]
 #![expect(non_upper_case_globals, reason = "constants of the WDK in patterns")]
+
+use std::ffi::c_void;
 
 use lab_verifier::RuleId;
 use nt::NTSTATUS;
@@ -38,6 +44,9 @@ exports! {
         }
         STATUS_SUCCESS
     }
+    fn HalGetBusDataByOffset(_BusDataType: i32, _BusNumber: u32, _SlotNumber: u32, _Buffer: *mut c_void, _Offset: u32, _Length: u32) -> u32 { 0 }
+    fn HalSetBusDataByOffset(_BusDataType: i32, _BusNumber: u32, _SlotNumber: u32, _Buffer: *mut c_void, _Offset: u32, _Length: u32) -> u32 { 0 }
+    fn HalTranslateBusAddress(_InterfaceType: i32, _BusNumber: u32, _BusAddress: i64, _AddressSpace: *mut u32, _TranslatedAddress: *mut i64) -> u8 { 0 }
 }
 
 impl Machine {

@@ -1,5 +1,9 @@
 //! `Io…`: devices, links, IRPs, work items, MDLs.
-#![expect(unsafe_code, reason = "exports have foreign signatures")]
+#![expect(
+    unsafe_code,
+    non_snake_case,
+    reason = "exports have foreign signatures and the names of the WDK"
+)]
 
 use std::ffi::c_void;
 use std::ptr;
@@ -127,23 +131,7 @@ exports! {
     fn IoBuildSynchronousFsdRequest(MajorFunction: u32, DeviceObject: *mut DEVICE_OBJECT, Buffer: *mut c_void, Length: u32, StartingOffset: *const i64, Event: *mut KEVENT, IoStatusBlock: *mut IO_STATUS_BLOCK) -> *mut IRP {
         let machine = current();
         machine.check_device(DeviceObject);
-        let irp = machine.threaded_irp(DeviceObject, Event, IoStatusBlock);
-        if irp.is_null() {
-            return irp;
-        }
-        let stack = get!(irp, CurrentStackLocation).wrapping_sub(1);
-        set!(stack, MajorFunction = u8::try_from(MajorFunction).unwrap_or(0));
-        set!(stack, Parameters.ReadWrite.Length = Length);
-        if !StartingOffset.is_null() {
-            set!(stack, Parameters.ReadWrite.ByteOffset = guest::read(StartingOffset));
-        }
-        set!(irp, UserBuffer = Buffer);
-        if Length != 0 && crate::irp::transfer(DeviceObject) & nt::io::DO_DIRECT_IO != 0 {
-            set!(irp, MdlAddress = machine.locked_mdl(Buffer as u64, Length as usize));
-        } else if crate::irp::transfer(DeviceObject) & nt::io::DO_BUFFERED_IO != 0 {
-            machine.buffer_threaded(irp, Buffer as u64, Length, if MajorFunction == u32::from(IRP_MJ_READ) { 0 } else { Length });
-        }
-        irp
+        machine.fsd_request(MajorFunction, DeviceObject, Buffer, Length, StartingOffset, Event, IoStatusBlock)
     }
     fn IoAllocateMdl(VirtualAddress: *mut c_void, Length: u32, _SecondaryBuffer: u8, _ChargeQuota: u8, Irp: *mut IRP) -> *mut MDL {
         let machine = current();
@@ -270,7 +258,7 @@ impl Machine {
     /// Errors: not of whole characters, or longer than its buffer.
     pub(crate) fn string(&self, string: *const UNICODE_STRING) -> Result<String, NTSTATUS> {
         let string = guest::read(string);
-        if string.Length % 2 != 0
+        if !string.Length.is_multiple_of(2)
             || string.Length > string.MaximumLength
             || (string.Buffer.is_null() && string.Length != 0)
         {
@@ -473,6 +461,16 @@ impl Machine {
         if self.must_fail() {
             return ptr::null_mut();
         }
+        self.build_threaded(device, event, iosb)
+    }
+
+    /// As [`Self::threaded_irp`], where the kernel can't do without.
+    pub(super) fn build_threaded(
+        &self,
+        device: *mut DEVICE_OBJECT,
+        event: *mut KEVENT,
+        iosb: *mut IO_STATUS_BLOCK,
+    ) -> *mut IRP {
         let irp = self.allocate_irp(get!(device, StackSize), Origin::Threaded, self.call_site());
         if !irp.is_null() {
             set!(irp, RequestorMode = KernelMode);
@@ -483,8 +481,46 @@ impl Machine {
         irp
     }
 
+    /// A read, write, flush or shutdown IRP, with its buffer as the device wants it.
+    #[expect(
+        clippy::too_many_arguments,
+        reason = "the kernel's own function has them"
+    )]
+    pub(super) fn fsd_request(
+        &self,
+        major: u32,
+        device: *mut DEVICE_OBJECT,
+        buffer: *mut c_void,
+        length: u32,
+        offset: *const i64,
+        event: *mut KEVENT,
+        iosb: *mut IO_STATUS_BLOCK,
+    ) -> *mut IRP {
+        let irp = self.threaded_irp(device, event, iosb);
+        if irp.is_null() {
+            return irp;
+        }
+        let stack = get!(irp, CurrentStackLocation).wrapping_sub(1);
+        set!(stack, MajorFunction = u8::try_from(major).unwrap_or(0));
+        set!(stack, Parameters.ReadWrite.Length = length);
+        if !offset.is_null() {
+            set!(stack, Parameters.ReadWrite.ByteOffset = guest::read(offset));
+        }
+        set!(irp, UserBuffer = buffer);
+        let reads = major == u32::from(IRP_MJ_READ);
+        if length != 0 && crate::irp::transfer(device) & nt::io::DO_DIRECT_IO != 0 {
+            set!(
+                irp,
+                MdlAddress = self.locked_mdl(buffer as u64, length as usize)
+            );
+        } else if crate::irp::transfer(device) & nt::io::DO_BUFFERED_IO != 0 {
+            self.buffer_threaded(irp, buffer as u64, length, if reads { 0 } else { length });
+        }
+        irp
+    }
+
     /// Gives a threaded IRP a system buffer with the caller's input in it.
-    fn buffer_threaded(&self, irp: *mut IRP, input: u64, len: u32, input_len: u32) {
+    pub(super) fn buffer_threaded(&self, irp: *mut IRP, input: u64, len: u32, input_len: u32) {
         if len == 0 {
             return;
         }

@@ -1,5 +1,9 @@
 //! `Ke…`: IRQL, locks, DPCs, timers, dispatcher objects, processors.
-#![expect(unsafe_code, reason = "exports have foreign signatures")]
+#![expect(
+    unsafe_code,
+    non_snake_case,
+    reason = "exports have foreign signatures and the names of the WDK"
+)]
 
 use std::ffi::c_void;
 use std::ptr;
@@ -9,9 +13,9 @@ use nt::NTSTATUS;
 use nt::base::{ALL_PROCESSOR_GROUPS, GROUP_AFFINITY, HANDLE, PROCESSOR_NUMBER};
 use nt::ke::{
     APC_LEVEL, DISPATCH_LEVEL, EVENT_NOTIFICATION_OBJECT, EVENT_SYNCHRONIZATION_OBJECT, HIGH_LEVEL,
-    IPI_LEVEL, KAFFINITY, KDEFERRED_ROUTINE, KDPC, KEVENT, KIPI_BROADCAST_WORKER, KIRQL, KMUTANT,
-    KPRIORITY, KSEMAPHORE, KSPIN_LOCK, KTIMER, MUTANT_OBJECT, SEMAPHORE_OBJECT,
-    THREAD_WAIT_OBJECTS, TIMER_NOTIFICATION_OBJECT, TIMER_SYNCHRONIZATION_OBJECT,
+    IPI_LEVEL, KAFFINITY, KAPC_STATE, KDEFERRED_ROUTINE, KDPC, KEVENT, KIPI_BROADCAST_WORKER,
+    KIRQL, KMUTANT, KPRIORITY, KSEMAPHORE, KSPIN_LOCK, KSYNCHRONIZE_ROUTINE, KTIMER, MUTANT_OBJECT,
+    SEMAPHORE_OBJECT, THREAD_WAIT_OBJECTS, TIMER_NOTIFICATION_OBJECT, TIMER_SYNCHRONIZATION_OBJECT,
 };
 use nt::status::{STATUS_INVALID_PARAMETER, STATUS_SUCCESS};
 
@@ -19,6 +23,7 @@ use super::exports;
 use crate::dpc::TARGET_BIAS;
 use crate::guest::{self, field, get, set};
 use crate::machine::{current, thread_id};
+use crate::resources::Held;
 use crate::wait::Timeout;
 
 exports! {
@@ -212,7 +217,7 @@ exports! {
     }
     fn KeSetSystemAffinityThread(Affinity: KAFFINITY) { current().set_affinity(0, Affinity as u64); }
     fn KeRevertToUserAffinityThread() { current().clear_affinity() }
-    fn KeSetSystemAffinityThreadEx(Affinity: KAFFINITY) -> KAFFINITY { current().set_affinity(0, Affinity as u64).Mask as usize }
+    fn KeSetSystemAffinityThreadEx(Affinity: KAFFINITY) -> KAFFINITY { usize::try_from(current().set_affinity(0, Affinity as u64).Mask).unwrap_or(0) }
     fn KeRevertToUserAffinityThreadEx(Affinity: KAFFINITY) { current().restore_affinity(GROUP_AFFINITY { Mask: Affinity as u64, ..GROUP_AFFINITY::default() }) }
     fn KeSetSystemGroupAffinityThread(Affinity: *mut GROUP_AFFINITY, PreviousAffinity: *mut GROUP_AFFINITY) {
         let wanted = guest::read(Affinity);
@@ -247,6 +252,22 @@ exports! {
             None => machine.violate(RuleId::BadObject, [Thread as u64, 0, 0, 0], "not a thread".into()),
         }
     }
+    fn KeStackAttachProcess(Process: *mut c_void, ApcState: *mut KAPC_STATE) {
+        let machine = current();
+        machine.check_process(Process as u64);
+        let site = machine.call_site();
+        set!(ApcState, Process = machine.current_process() as *mut c_void);
+        machine.resources.borrow_mut().hold(Held::AttachedProcess, ApcState as u64, site);
+        machine.enter_process(Process as u64);
+    }
+    fn KeUnstackDetachProcess(ApcState: *mut KAPC_STATE) {
+        let machine = current();
+        machine.must_hold(Held::AttachedProcess, ApcState as u64);
+        machine.enter_process(get!(ApcState, Process) as u64);
+    }
+    fn KeSynchronizeExecution(Interrupt: *mut c_void, _SynchronizeRoutine: KSYNCHRONIZE_ROUTINE, _SynchronizeContext: *mut c_void) -> u8 {
+        current().violate(RuleId::BadObject, [Interrupt as u64, 0, 0, 0], "not an interrupt that was connected".into())
+    }
     fn KeGetCurrentThread() -> HANDLE { current().current_thread_object() as HANDLE }
 
     never KeBugCheckEx(BugCheckCode: u32, P1: usize, P2: usize, P3: usize, P4: usize) {
@@ -255,7 +276,12 @@ exports! {
     never KeBugCheck(BugCheckCode: u32) { current().bug_check(BugCheckCode, [0; 4]) }
 }
 
-fn initialize_header(header: *mut nt::ke::DISPATCHER_HEADER, kind: u8, size: usize, state: i32) {
+pub(super) fn initialize_header(
+    header: *mut nt::ke::DISPATCHER_HEADER,
+    kind: u8,
+    size: usize,
+    state: i32,
+) {
     guest::set_bytes(header.cast(), 0, size_of::<nt::ke::DISPATCHER_HEADER>());
     set!(header, Type = kind);
     set!(header, Size = u8::try_from(size / 4).unwrap_or(0));
