@@ -24,6 +24,8 @@ mod macros;
 pub mod base;
 pub mod cm;
 pub mod contract;
+/// Only where the lab runs: a Rust driver has the compiler's own memory routines, which an import library must not replace.
+#[cfg(not(windows))]
 pub mod crt;
 pub mod data;
 pub mod dbg;
@@ -64,6 +66,7 @@ pub fn contracts() -> impl Iterator<Item = &'static Contract> {
         hal::CONTRACTS,
         dbg::CONTRACTS,
         cm::CONTRACTS,
+        #[cfg(not(windows))]
         crt::CONTRACTS,
         pnp::CONTRACTS,
         po::CONTRACTS,

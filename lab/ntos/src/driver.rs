@@ -414,7 +414,7 @@ impl Machine {
         for block in irps {
             self.free_irp(field!(block, irp));
         }
-        self.resources.borrow_mut().forget_driver();
+        self.reclaim_resources();
     }
 
     /// Things the machine holds: for a test that nothing grows.

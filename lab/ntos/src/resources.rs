@@ -119,9 +119,11 @@ impl Resources {
         self.held.contains_key(&(kind, key))
     }
 
-    /// How much of a kind is held.
-    pub(crate) fn count_held(&self, kind: Held) -> usize {
-        self.held.range((kind, 0)..=(kind, u64::MAX)).count()
+    /// What of a kind is held.
+    pub(crate) fn held(&self, kind: Held) -> impl Iterator<Item = u64> {
+        self.held
+            .range((kind, 0)..=(kind, u64::MAX))
+            .map(|((_, key), _)| *key)
     }
 
     /// Everything that is held, with where it was taken.

@@ -158,6 +158,15 @@ impl Machine {
         }
     }
 
+    /// Gives back what a driver that is gone has left in the ledger.
+    pub(crate) fn reclaim_resources(&self) {
+        let entries: Vec<u64> = self.resources.borrow().held(Held::ErrorLogEntry).collect();
+        entries
+            .into_iter()
+            .for_each(|entry| self.free_log_entry(entry));
+        self.resources.borrow_mut().forget_driver();
+    }
+
     fn check_log_source(&self, object: u64) {
         let kind = self.objects.borrow().get(object).map(|object| object.kind);
         if !matches!(kind, Some(Kind::Device | Kind::Driver)) {

@@ -104,14 +104,18 @@ exports! {
 impl Machine {
     /// Adds a notify routine; at most as many of a kind as Windows takes.
     fn add_notify(&self, kind: Held, routine: u64) -> NTSTATUS {
+        let full = {
+            let resources = self.resources.borrow();
+            resources.held(kind).count() >= MAX_NOTIFY_ROUTINES || resources.holds(kind, routine)
+        };
+        if full {
+            return STATUS_INVALID_PARAMETER;
+        }
         if self.must_fail() {
             return STATUS_INSUFFICIENT_RESOURCES;
         }
         let site = self.call_site();
         let mut resources = self.resources.borrow_mut();
-        if resources.count_held(kind) >= MAX_NOTIFY_ROUTINES || resources.holds(kind, routine) {
-            return STATUS_INVALID_PARAMETER;
-        }
         resources.hold(kind, routine, site);
         STATUS_SUCCESS
     }

@@ -109,7 +109,7 @@ impl Machine {
 
     pub(super) fn register_callback(&self, object: u64, routine: u64, context: u64) -> Option<u64> {
         self.check_callback(object);
-        if self.must_fail() || !self.resources.borrow().callbacks.takes_more(object) {
+        if !self.resources.borrow().callbacks.takes_more(object) || self.must_fail() {
             return None;
         }
         let site = self.call_site();
