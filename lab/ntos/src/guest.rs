@@ -6,7 +6,6 @@
 //! [`crate::fault`]) and the fiber never comes back here.
 #![expect(
     unsafe_code,
-    clippy::not_unsafe_ptr_arg_deref,
     reason = "the one place that dereferences driver pointers; a bad one faults and is a finding"
 )]
 
