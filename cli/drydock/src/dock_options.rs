@@ -1,5 +1,7 @@
 //! Options of commands that run a driver.
 
+use std::time::Duration;
+
 use clap::{Args, ValueEnum};
 use lab_dock::{Options, PmuSource};
 use lab_ntos::{ClockKind, PoolLevel};
@@ -60,6 +62,7 @@ impl MachineArguments {
                 Pmu::Auto => PmuSource::None,
             },
             clock,
+            hang_limit: Duration::from_secs(10),
             pool: match self.pool {
                 Pool::Strict => PoolLevel::Strict,
                 Pool::Poison => PoolLevel::Poison,

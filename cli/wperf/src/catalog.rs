@@ -35,8 +35,8 @@ pub enum Origin {
     Product,
     /// The architecture's.
     Architecture,
-    /// The software PMU's.
-    Software,
+    /// The host's, which the lab's PMU counts beside the processor's.
+    Host,
     /// The user's `-E`.
     Extra,
 }
@@ -248,7 +248,7 @@ fn events_of(product: &Product, extra: &[ExtraEvent]) -> Vec<Event> {
     };
     add(product.event_rows(), Origin::Product);
     add(product.architecture().event_rows(), Origin::Architecture);
-    add(table::software_events(), Origin::Software);
+    add(product.host_event_rows(), Origin::Host);
     events
 }
 

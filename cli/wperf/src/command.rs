@@ -53,7 +53,7 @@ impl World<'_> {
         };
         check_version(&mut opened.client)?;
         let machine = Machine::query(&mut opened.client)?;
-        Ok(machine.product(machine.cores[0].core))
+        Ok(machine.product(machine.cores[0].core, opened.host.as_ref()))
     }
 }
 

@@ -38,6 +38,12 @@ pub trait Host {
     /// One line about where the driver runs; `None` when it is simply this system.
     fn describe(&self) -> Option<String>;
 
+    /// Whether its PMU counts what processes do, rather than what a model says.
+    fn counts_processes(&self) -> bool;
+
+    /// Whether its PMU counts events of the host beside the processor's.
+    fn counts_host_events(&self) -> bool;
+
     /// Lets core `core` count process `pid`, if the host needs to be told.
     ///
     /// Errors: the host cannot do so; counts are then not the process's.

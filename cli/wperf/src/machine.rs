@@ -2,6 +2,7 @@
 
 use crate::{
     catalog::{Architecture, Product},
+    device::Host,
     failure::{Failure, Result},
     plan::Counters,
     session::Driver,
@@ -61,12 +62,17 @@ impl Machine {
 
     /// The product whose tables hold for a core.
     #[must_use]
-    pub fn product(&self, core: u32) -> Product {
+    pub fn product(&self, core: u32, host: &dyn Host) -> Product {
         let config = self.core(core);
-        match config.pmu {
+        let product = match config.pmu {
             PmuKind::ARM_PMUV3 => Product::from_midr(config.identification),
             PmuKind::X86_ARCHITECTURAL => Product::generic(Architecture::X86),
-            _ => Product::generic(Architecture::of_this_machine()),
+            _ => Product::generic(Architecture::Software),
+        };
+        if host.counts_host_events() {
+            product.counting_host()
+        } else {
+            product
         }
     }
 

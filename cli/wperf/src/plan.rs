@@ -17,6 +17,10 @@ use wperf_abi::{
 /// Arm's number of the event that the fixed cycle counter counts (`CPU_CYCLES`).
 const ARM_CPU_CYCLES: u32 = 0x11;
 
+/// x86's number of the event that the second fixed counter counts. On Arm the number is of an event (`STALL`) that no
+/// fixed counter counts.
+const X86_CYCLES: EventCode = EventCode(0x3C);
+
 /// The counters of a core, as far as planning needs to know them.
 #[derive(Clone, Debug, Default)]
 pub struct Counters {
@@ -34,15 +38,22 @@ impl Counters {
     #[must_use]
     pub fn new(total: Option<usize>, free: usize, supported: &[SupportedEvent]) -> Self {
         let apart = u32::from(count_flags::FIXED | count_flags::TIME_BASED);
+        let mut without: HashSet<EventCode> = supported
+            .iter()
+            .filter(|event| event.flags & apart != 0)
+            .map(|event| event.code)
+            .collect();
+        let mut announced: HashSet<EventCode> = supported.iter().map(|e| e.code).collect();
+        if without.contains(&X86_CYCLES) {
+            // The same counter under the contract's name.
+            without.insert(EventCode::CYCLES);
+            announced.insert(EventCode::CYCLES);
+        }
         Self {
             total,
             free,
-            without: supported
-                .iter()
-                .filter(|event| event.flags & apart != 0)
-                .map(|event| event.code)
-                .collect(),
-            announced: supported.iter().map(|event| event.code).collect(),
+            without,
+            announced,
         }
     }
 

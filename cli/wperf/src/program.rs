@@ -14,6 +14,7 @@ use windows as system;
 use crate::failure::{Failure, Result};
 use std::{
     ffi::OsString,
+    io::ErrorKind,
     path::Path,
     process::{Child, ExitStatus, Stdio},
 };
@@ -52,8 +53,13 @@ pub fn spawn(
     if output == ProgramOutput::ToStandardError {
         command.stdout(Stdio::from(std::io::stderr()));
     }
-    system::spawn(&mut command, core)
-        .map_err(|error| Failure::other(format!("{}: {error}", name.to_string_lossy())))
+    system::spawn(&mut command, core).map_err(|error| {
+        let name = name.to_string_lossy();
+        Failure::other(match error.kind() {
+            ErrorKind::NotFound => format!("there is no program {name}"),
+            _ => format!("{name}: {error}"),
+        })
+    })
 }
 
 impl Program {

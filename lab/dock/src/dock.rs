@@ -1,5 +1,7 @@
 //! A machine with a driver in it.
 
+use std::time::Duration;
+
 use lab_devices::{HostPerf, Model, NoPmu, Registers, VirtualPmu};
 use lab_ntos::{
     ClockKind, Config, Driver, DriverFile, LoadError, Loaded, Machine, MachineError, PoolLevel,
@@ -30,6 +32,8 @@ pub struct Options {
     pub pmu: PmuSource,
     /// Which time the machine lives in.
     pub clock: ClockKind,
+    /// Processor time that the driver may run without giving control back.
+    pub hang_limit: Duration,
     /// How strictly pool is checked.
     pub pool: PoolLevel,
     /// Order in which processors run; 0 = round robin.
@@ -43,6 +47,7 @@ impl Default for Options {
             counters: 4,
             pmu: PmuSource::Model,
             clock: ClockKind::Virtual,
+            hang_limit: Duration::from_secs(10),
             pool: PoolLevel::Strict,
             seed: 0,
         }
@@ -90,6 +95,7 @@ impl Options {
         let config = Config {
             cpus,
             clock: self.clock,
+            hang_limit: self.hang_limit,
             pool: self.pool,
             seed: self.seed,
             devices,

@@ -41,11 +41,13 @@ struct FromPdb(Symbols);
 impl Symbolize for FromPdb {
     fn locate(&self, rva: u32) -> Option<Symbol> {
         let location = self.0.location(rva)?;
-        let line = location.frame.file.zip(location.frame.line);
+        let frames = location.inlined.iter().chain([&location.frame]);
+        let names: Vec<&str> = frames.map(|frame| frame.function.as_str()).collect();
+        let innermost = location.inlined.first().unwrap_or(&location.frame);
         Some(Symbol {
-            function: location.frame.function,
+            function: names.join(" in "),
             offset: u64::from(location.offset),
-            line,
+            line: innermost.file.clone().zip(innermost.line),
         })
     }
 }

@@ -312,6 +312,7 @@ impl Machine {
             registers,
             access: None,
             api: None,
+            after_call: false,
             cpu: self.cpu_state(),
             thread: self.running.get(),
         })

@@ -77,16 +77,20 @@ pub(crate) fn install() {
             libc::SIGFPE,
             libc::SIGTRAP,
         ] {
-            install_handler(signal);
+            install_handler(signal, on_fault);
         }
     });
     install_stack();
 }
 
-fn install_handler(signal: i32) {
+/// A handler that gets the faulting context.
+pub(crate) type Handler = unsafe extern "C" fn(i32, *mut libc::siginfo_t, *mut libc::c_void);
+
+/// Installs a handler that runs on the alternate stack.
+pub(crate) fn install_handler(signal: i32, handler: Handler) {
     // SAFETY: an all-zero sigaction is a valid value.
     let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
-    action.sa_sigaction = on_fault as *const () as usize;
+    action.sa_sigaction = handler as usize;
     action.sa_flags = libc::SA_SIGINFO | libc::SA_ONSTACK | libc::SA_NODEFER;
     // SAFETY: the handler has the signature SA_SIGINFO asks for, and lives for ever.
     let result = unsafe { libc::sigaction(signal, &raw const action, std::ptr::null_mut()) };
@@ -129,13 +133,13 @@ unsafe extern "C" fn on_fault(signal: i32, info: *mut libc::siginfo_t, context: 
 impl Machine {
     /// Handles a fault; false if it is none of the driver's.
     fn on_fault(&self, signal: i32, address: u64, gregs: &mut [i64; 23]) -> bool {
-        let Some(thread) = self
+        if self
             .running
             .get()
-            .filter(|id| self.thread(*id).depth.get() > 0)
-        else {
+            .is_none_or(|id| self.thread(id).depth.get() == 0)
+        {
             return false;
-        };
+        }
         let rip = gregs[libc::REG_RIP as usize].cast_unsigned();
         let in_driver = self.with_module(rip, |_| ()).is_some();
         let vector = gregs[libc::REG_TRAPNO as usize];
@@ -145,30 +149,51 @@ impl Machine {
                 Emulated::Fault | Emulated::NotPrivileged => {}
             }
         }
-        let mut registers = Registers { rip, gpr: [0; 16] };
-        for (register, index) in registers.gpr.iter_mut().zip(GREGS) {
-            *register = gregs[index].cast_unsigned();
-        }
         let error = gregs[libc::REG_ERR as usize];
         let wild_jump = vector == PAGE_FAULT && error & 16 != 0;
-        let in_kernel_call = !in_driver && !wild_jump && !thunks().contains(rip);
-        let capture = Capture {
-            signal,
-            vector,
-            error,
-            address,
-            registers,
-            in_host: in_kernel_call,
-        };
+        let in_host = !in_driver && !wild_jump && !thunks().contains(rip);
+        let registers = registers_of(gregs);
+        self.redirect(
+            gregs,
+            Capture {
+                signal,
+                vector,
+                error,
+                address,
+                registers,
+                in_host,
+            },
+        );
+        true
+    }
+
+    /// The watchdog's limit is over: stops the driver, if it is its code that runs.
+    pub(crate) fn on_watchdog(&self, signal: i32, gregs: &mut [i64; 23]) {
+        let running = self
+            .running
+            .get()
+            .is_some_and(|id| self.thread(id).depth.get() > 0);
+        let registers = registers_of(gregs);
+        if running && self.with_module(registers.rip, |_| ()).is_some() {
+            let capture = Capture {
+                signal,
+                vector: -1,
+                registers,
+                ..Capture::default()
+            };
+            self.redirect(gregs, capture);
+        }
+    }
+
+    /// Makes the interrupted thread go on in [`landed`].
+    fn redirect(&self, gregs: &mut [i64; 23], capture: Capture) {
         // SAFETY: thread-local; nothing else refers to it while the handler runs.
         CAPTURE.with(|cell| unsafe { *cell.get() = capture });
-        let _ = thread;
         let host_rsp: u64 = get!(self.cpu().area(), host_rsp);
         // As if called: the stack pointer is 8 below a 16-byte boundary.
         gregs[libc::REG_RSP as usize] = ((host_rsp & !15) - 8).cast_signed();
         gregs[libc::REG_RIP as usize] = (landed as *const () as u64).cast_signed();
         gregs[libc::REG_EFL as usize] = 0x202;
-        true
     }
 
     /// Classifies a captured fault and stops.
@@ -180,6 +205,7 @@ impl Machine {
     fn classify(&self, capture: Capture) -> Raw {
         let mut registers = capture.registers;
         let mut access = None;
+        let mut after_call = capture.in_host;
         let (rule, parameters, what) = if capture.vector == PAGE_FAULT {
             let kind = match capture.error {
                 error if error & 16 != 0 => "execute",
@@ -197,6 +223,7 @@ impl Machine {
             && let Some(caller) = self.return_address(registers.rsp())
         {
             // A call to nowhere: the instruction concerned is the call.
+            after_call = true;
             registers.rip = caller;
             registers.set_rsp(registers.rsp() + 8);
         }
@@ -208,6 +235,7 @@ impl Machine {
             registers,
             access,
             api,
+            after_call,
             cpu: self.cpu_state(),
             thread: self.running.get(),
         }
@@ -292,6 +320,13 @@ impl Machine {
 
     fn classify_exception(&self, capture: Capture) -> (RuleId, [u64; 4], String) {
         let rip = capture.registers.rip;
+        if capture.signal == libc::SIGVTALRM {
+            return (
+                RuleId::Hang,
+                [rip, 0, 0, 0],
+                "the driver ran for longer than the limit without giving control back".into(),
+            );
+        }
         if let Some((rule, parameters, what)) = self.refused_instruction(&capture) {
             return (rule, parameters, what);
         }
@@ -328,6 +363,14 @@ impl Machine {
         let pool = self.pool.try_borrow().ok()?;
         let block = pool.block_at(address)?;
         Some(pool.region(&block, address))
+    }
+}
+
+fn registers_of(gregs: &[i64; 23]) -> Registers {
+    let rip = gregs[libc::REG_RIP as usize].cast_unsigned();
+    Registers {
+        rip,
+        gpr: GREGS.map(|index| gregs[index].cast_unsigned()),
     }
 }
 

@@ -44,6 +44,7 @@ mod thunk;
 mod timer;
 mod unwind;
 mod wait;
+mod watchdog;
 
 pub use clock::ClockKind;
 pub use driver::{Driver, DriverFile, Footprint, LoadError, Loaded};

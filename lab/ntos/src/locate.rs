@@ -23,7 +23,7 @@ pub trait Symbolize {
 /// What debug information says about a place.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Symbol {
-    /// Demangled name.
+    /// Demangled name; with inlined functions, innermost first: `inner in outer`.
     pub function: String,
     /// Bytes from its start.
     pub offset: u64,
@@ -50,6 +50,8 @@ pub(crate) struct Raw {
     pub(crate) access: Option<(&'static str, u64)>,
     /// Index of the export it happened in.
     pub(crate) api: Option<u64>,
+    /// Whether the instruction pointer is a return address: the instruction concerned is the call before it.
+    pub(crate) after_call: bool,
     pub(crate) cpu: Cpu,
     pub(crate) thread: Option<ThreadId>,
 }
@@ -108,7 +110,8 @@ impl Machine {
         let mut frames = Vec::new();
         while frames.len() < MAX_FRAMES && self.with_module(registers.rip, |_| ()).is_some() {
             // A return address may be one past a call that ends its function.
-            let inside = registers.rip - u64::from(!frames.is_empty());
+            let after_call = raw.after_call || !frames.is_empty();
+            let inside = registers.rip - u64::from(after_call);
             frames.push(self.frame(inside));
             if unwind::step(&memory, &mut registers).is_none() {
                 break;
@@ -138,8 +141,13 @@ impl Machine {
     /// Turns what was caught into a report.
     pub(crate) fn explain(&self, raw: &Raw) -> Finding {
         let mut finding = Finding::new(raw.rule, raw.parameters, raw.what.clone(), raw.cpu);
-        finding.at = self.frame(raw.registers.rip);
-        finding.instruction = self.instruction(raw.registers.rip);
+        finding.at =
+            self.frame(raw.registers.rip - u64::from(raw.after_call && raw.registers.rip != 0));
+        finding.instruction = if raw.after_call {
+            None
+        } else {
+            self.instruction(raw.registers.rip)
+        };
         finding.stack = self.stack(raw);
         finding.api = raw
             .api

@@ -3,6 +3,7 @@
 use std::cell::{Cell, Ref, RefCell};
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
+use std::time::Duration;
 
 use lab_devices::{NoPmu, Registers};
 use lab_verifier::{Cpu as CpuState, Finding, RuleId};
@@ -25,6 +26,7 @@ use crate::sched::{Thread, ThreadId};
 use crate::thunk::{UNKNOWN, thunks};
 use crate::timer::Timers;
 use crate::unwind::Registers as CpuRegisters;
+use crate::watchdog::{self, Watch};
 
 /// How a machine is made.
 pub struct Config {
@@ -34,6 +36,9 @@ pub struct Config {
     pub clock: ClockKind,
     /// How strictly pool is checked.
     pub pool: PoolLevel,
+    /// Processor time that a driver may run without giving control back. One host thread has one
+    /// limit: that of its first machine.
+    pub hang_limit: Duration,
     /// Order in which processors run: 0 = round robin, else pseudo-random.
     pub seed: u64,
     /// What its processors' model-specific registers are.
@@ -48,6 +53,7 @@ impl Default for Config {
             cpus: 4,
             clock: ClockKind::Virtual,
             pool: PoolLevel::Strict,
+            hang_limit: Duration::from_secs(10),
             seed: 0,
             devices: Box::new(NoPmu),
             debug_print: Box::new(|_| {}),
@@ -112,6 +118,9 @@ pub struct Machine {
     caught: RefCell<Option<Raw>>,
     stopped: Cell<bool>,
     dpcs_run: Cell<u64>,
+    /// Switches to a context since the machine was made.
+    pub(crate) switches: Cell<u64>,
+    pub(crate) watch: Watch,
     /// Fallible kernel calls made so far, and the one to fail.
     fallible: Cell<u64>,
     fail_at: Cell<Option<u64>>,
@@ -149,6 +158,7 @@ impl Machine {
             return Err(MachineError::Cpus(config.cpus));
         }
         fault::install();
+        watchdog::start(config.hang_limit);
         let mut machine = Box::new(Self {
             cpus: Vec::new(),
             threads: RefCell::default(),
@@ -178,6 +188,8 @@ impl Machine {
             caught: RefCell::default(),
             stopped: Cell::new(false),
             dpcs_run: Cell::new(0),
+            switches: Cell::new(0),
+            watch: Watch::default(),
             fallible: Cell::new(0),
             fail_at: Cell::new(None),
         });
@@ -236,7 +248,7 @@ impl Machine {
                 ClockKind::Virtual => self.clock.advance_to(due),
                 ClockKind::Host => {
                     let wait = due.saturating_sub(self.clock.now_ns());
-                    std::thread::sleep(std::time::Duration::from_nanos(wait));
+                    std::thread::sleep(Duration::from_nanos(wait));
                 }
             }
             self.poll()?;
@@ -393,6 +405,7 @@ impl Machine {
             registers,
             access: None,
             api: (api < UNKNOWN && registers.rip != 0).then_some(api),
+            after_call: true,
             cpu: self.cpu_state(),
             thread: self.running.get(),
         })
@@ -412,6 +425,7 @@ impl Machine {
             registers,
             access: None,
             api: None,
+            after_call: false,
             cpu,
             thread: None,
         };

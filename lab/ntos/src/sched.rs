@@ -262,6 +262,7 @@ impl Machine {
         let cpu = &self.cpus[index];
         self.enter_cpu(index);
         self.running.set(Some(id));
+        self.switches.set(self.switches.get() + 1);
         let thread = self.thread(id);
         thread.cpu.set(index);
         thread.state.set(State::Runnable);

@@ -225,7 +225,7 @@ rules! {
         "The lab itself failed while serving the driver; the driver may be innocent.";
         "Report it with the driver and the command line."
     Hang "hang" THREAD_STUCK_IN_DEVICE_DRIVER:
-        "The driver ran for longer than the limit without calling the kernel.";
+        "The driver ran for longer than the limit without giving control back.";
         "Look for a loop that waits for something only another processor or interrupt can change."
 }
 

@@ -32,6 +32,11 @@ unsafe fn pool(bytes: usize) -> *mut u8 {
     unsafe { ExAllocatePoolWithTag(NonPagedPoolNx, bytes, TAG).cast() }
 }
 
+/// Uses a value as far as the compiler can tell.
+fn keep<T>(value: T) {
+    let _ = black_box(value);
+}
+
 /// Does what was asked.
 pub(crate) unsafe fn commit(fault: Fault, argument: u64) {
     unsafe {
@@ -51,27 +56,27 @@ pub(crate) unsafe fn commit(fault: Fault, argument: u64) {
             Fault::PoolWrongTag => ExFreePoolWithTag(pool(32).cast(), TAG + 1),
             Fault::PoolSlop => pool_slop(),
             Fault::BadFree => ExFreePoolWithTag(0x1234_5678 as *mut _, TAG),
-            Fault::ZeroBytes => drop(black_box(pool(0))),
+            Fault::ZeroBytes => keep(pool(0)),
             Fault::RecursiveSpinLock => recursive_spin_lock(),
             Fault::UnownedSpinLock => unowned_spin_lock(),
-            Fault::IrqlLeftRaised => drop(black_box(KeRaiseIrqlToDpcLevel())),
+            Fault::IrqlLeftRaised => keep(KeRaiseIrqlToDpcLevel()),
             Fault::LowerAbove => KeLowerIrql(2),
             Fault::WrongIrqlForApi => wrong_irql_for_api(),
             Fault::WaitAtDispatch => wait(true),
             Fault::WaitForever => wait(false),
-            Fault::BadMsr => drop(black_box(read_msr(0x4000_0F00))),
+            Fault::BadMsr => keep(read_msr(0x4000_0F00)),
             Fault::FastFail => asm!("int 0x29", in("ecx") 5),
             Fault::BugCheck => KeBugCheckEx(0xDEAD, 1, 2, 3, 4),
-            Fault::LeakPool => drop(black_box(pool(100))),
-            Fault::LeakTimer => drop(black_box(timer_in_pool())),
-            Fault::UnknownImport => drop(black_box(KeFrobnicateProcessor(1))),
+            Fault::LeakPool => keep(pool(100)),
+            Fault::LeakTimer => keep(timer_in_pool()),
+            Fault::UnknownImport => keep(KeFrobnicateProcessor(1)),
             Fault::FreeQueuedTimer => ExFreePoolWithTag(timer_in_pool().cast(), TAG),
-            Fault::BadPointerToKernel => drop(KeSetEvent(0x10 as *mut KEVENT, 0, 0)),
+            Fault::BadPointerToKernel => keep(KeSetEvent(0x10 as *mut KEVENT, 0, 0)),
             Fault::SystemCall => {
                 asm!("syscall", in("rax") 39, out("rcx") _, out("r11") _, lateout("rax") _)
             }
-            Fault::ReadCounter => drop(black_box(read_counter(argument))),
-            Fault::ReadCounterTrapped => drop(black_box(read_counter_trapped(argument))),
+            Fault::ReadCounter => keep(read_counter(argument)),
+            Fault::ReadCounterTrapped => keep(read_counter_trapped(argument)),
             Fault::Spin => loop {
                 asm!("pause");
             },
@@ -91,9 +96,7 @@ unsafe fn null_write() {
 #[inline(never)]
 unsafe fn wild_read() {
     unsafe {
-        drop(black_box(
-            black_box(0x7000_0000_0000 as *const u64).read_volatile(),
-        ))
+        let _ = black_box(black_box(0x7000_0000_0000 as *const u64).read_volatile());
     }
 }
 
@@ -132,7 +135,7 @@ unsafe fn pool_use_after_free() {
     unsafe {
         let block = pool(64);
         ExFreePoolWithTag(block.cast(), TAG);
-        drop(black_box(block.read_volatile()));
+        let _ = black_box(block.read_volatile());
     }
 }
 
@@ -142,6 +145,8 @@ unsafe fn pool_double_free() {
         let block = pool(64);
         ExFreePoolWithTag(block.cast(), TAG);
         ExFreePoolWithTag(block.cast(), TAG);
+        // Else the second call would be a jump, and this function gone from the stack.
+        keep(block);
     }
 }
 
@@ -151,6 +156,7 @@ unsafe fn pool_slop() {
         let block = pool(20);
         block.add(21).write_volatile(1);
         ExFreePoolWithTag(block.cast(), TAG);
+        keep(block);
     }
 }
 
@@ -176,7 +182,7 @@ unsafe fn unowned_spin_lock() {
 unsafe fn wrong_irql_for_api() {
     unsafe {
         KeRaiseIrqlToDpcLevel();
-        nt::zw::ZwClose(ptr::null_mut());
+        keep(nt::zw::ZwClose(ptr::null_mut()));
     }
 }
 

@@ -2,13 +2,15 @@
 
 use super::table::{self, EventRow, GroupRow, MetricRow, ProductRow};
 
-/// An instruction set whose architecture names events.
+/// Who names the events that do not depend on the product.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Architecture {
     /// Arm, 64 bit.
     Arm,
     /// x86, 64 bit.
     X86,
+    /// The PMU that works on any machine, and counts time only.
+    Software,
 }
 
 impl Architecture {
@@ -27,9 +29,10 @@ impl Architecture {
         let mut rows: Vec<EventRow> = table::events()
             .iter()
             .filter(|row| row.architecture_defined == 1)
-            .filter(|row| match self {
-                Self::Arm => !matches!(row.product.as_str(), "x86-64" | "software"),
-                Self::X86 => row.product == "x86-64",
+            .filter(|row| match row.product.as_str() {
+                "x86-64" => self == Self::X86,
+                "software" => self == Self::Software,
+                _ => self == Self::Arm,
             })
             .cloned()
             .collect();
@@ -44,6 +47,7 @@ impl Architecture {
 pub struct Product {
     name: String,
     architecture: Architecture,
+    counts_host: bool,
 }
 
 /// A product that no table has.
@@ -55,10 +59,11 @@ pub struct ProductError {
 }
 
 /// Names of the architectures, which `man` and `list` take as CPU names too.
-const ARCHITECTURES: [(&str, Architecture); 3] = [
+const ARCHITECTURES: [(&str, Architecture); 4] = [
     ("armv8-a", Architecture::Arm),
     ("armv9-a", Architecture::Arm),
     ("x86-64", Architecture::X86),
+    ("software", Architecture::Software),
 ];
 
 /// Processors sold under another implementer or part number whose cores are those of a product in the tables.
@@ -73,10 +78,21 @@ impl Product {
         let name = match architecture {
             Architecture::Arm => "armv8-a",
             Architecture::X86 => "x86-64",
+            Architecture::Software => "software",
         };
         Self {
             name: name.to_owned(),
             architecture,
+            counts_host: false,
+        }
+    }
+
+    /// The same, in the lab, where events of the host can be counted too.
+    #[must_use]
+    pub fn counting_host(self) -> Self {
+        Self {
+            counts_host: true,
+            ..self
         }
     }
 
@@ -120,6 +136,7 @@ impl Product {
             return Ok(Self {
                 name: (*known).to_owned(),
                 architecture: *architecture,
+                counts_host: false,
             });
         }
         let product = Self::names().find(|known| known.eq_ignore_ascii_case(name));
@@ -167,6 +184,13 @@ impl Product {
             .collect()
     }
 
+    pub(super) fn host_event_rows(&self) -> Vec<EventRow> {
+        let rows = table::events().iter();
+        rows.filter(|row| self.counts_host && row.product == "lab-host")
+            .cloned()
+            .collect()
+    }
+
     pub(super) fn metric_rows(&self) -> Vec<MetricRow> {
         let own = |row: &&MetricRow| {
             row.product == self.name
@@ -186,6 +210,7 @@ impl Product {
         Self {
             name: name.to_owned(),
             architecture: Architecture::Arm,
+            counts_host: false,
         }
     }
 }

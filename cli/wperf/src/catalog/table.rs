@@ -66,8 +66,10 @@ fn hexadecimal<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u32, D::Err
 static EVENTS: LazyLock<Vec<EventRow>> = LazyLock::new(|| {
     rows(&[
         include_str!("../../data/events.csv"),
+        include_str!("../../data/arm-events.csv"),
         include_str!("../../data/x86-events.csv"),
         include_str!("../../data/software-events.csv"),
+        include_str!("../../data/lab-events.csv"),
     ])
 });
 
@@ -113,10 +115,4 @@ pub(super) fn groups() -> &'static [GroupRow] {
 
 pub(super) fn products() -> &'static [ProductRow] {
     &PRODUCTS
-}
-
-/// Events of the PMU that works everywhere.
-pub(super) fn software_events() -> Vec<EventRow> {
-    let of_software = |row: &&EventRow| row.product == "software";
-    events().iter().filter(of_software).cloned().collect()
 }

@@ -7,7 +7,7 @@ fn neoverse_n1() -> Catalog {
 
 fn all_products() -> impl Iterator<Item = Product> {
     Product::names()
-        .chain(["armv8-a", "x86-64"])
+        .chain(["armv8-a", "x86-64", "software"])
         .map(|name| Product::by_name(name).unwrap())
 }
 
@@ -15,7 +15,8 @@ fn all_products() -> impl Iterator<Item = Product> {
 fn every_product_has_events_and_every_metric_of_every_product_can_be_computed() {
     for product in all_products() {
         let catalog = Catalog::new(&product, &[], Vec::new());
-        assert!(catalog.events().len() > 8, "{}", product.name());
+        assert!(catalog.events().len() > 2, "{}", product.name());
+        assert!(catalog.event("cycle").is_some(), "{}", product.name());
         for metric in catalog.metrics() {
             let label = format!("{} {}", product.name(), metric.name);
             let named: Vec<String> = metric
@@ -70,7 +71,21 @@ fn case_and_dashes_do_not_matter() {
         assert_eq!(catalog.event(name).unwrap().code, 0x3C);
     }
     assert_eq!(catalog.event("llc-misses").unwrap().code, 0x412E);
-    assert_eq!(catalog.event("elapsed-ns").unwrap().code, 0x10000);
+    let software = Catalog::new(&Product::by_name("software").unwrap(), &[], Vec::new());
+    assert_eq!(software.event("Elapsed_NS").unwrap().code, 0x10000);
+    assert!(
+        catalog.event("elapsed-ns").is_none(),
+        "only the software PMU has it"
+    );
+}
+
+#[test]
+fn events_of_the_host_are_known_only_where_they_are_counted() {
+    let product = Product::by_name("x86-64").unwrap();
+    let catalog = |product: &Product| Catalog::new(product, &[], Vec::new());
+    assert!(catalog(&product).event("page-faults").is_none());
+    let in_lab = catalog(&product.counting_host());
+    assert_eq!(in_lab.event("page-faults").unwrap().origin, Origin::Host);
 }
 
 #[test]

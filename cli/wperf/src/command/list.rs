@@ -2,7 +2,7 @@
 
 use super::{World, catalog_of};
 use crate::{
-    catalog::{Catalog, Metric, Origin},
+    catalog::{Architecture, Catalog, Metric, Origin},
     failure::Result,
     options::{Options, Verbosity},
     report::{
@@ -21,12 +21,16 @@ pub fn run(options: &Options, console: &mut Console<'_>, world: &World<'_>) -> R
     let events = event_table(&catalog);
     let metrics = metric_table(&catalog, is_verbose);
     let groups = group_table(&catalog);
-    console.answer(&format!(
-        "\nList of predefined events of {}:\n\n{}\nList of predefined metrics (to be used in -m):\n\n{}\nList of predefined groups of metrics (to be used in -m):\n\n{}",
-        catalog.product().name(),
-        events.to_text(),
-        metrics.to_text(),
-        groups.to_text(),
+    let product = catalog.product().name();
+    let title = format!("List of predefined events of {product}");
+    console.answer(&section(&title, &events))?;
+    console.answer(&section(
+        "List of predefined metrics (to be used in -m)",
+        &metrics,
+    ))?;
+    console.answer(&section(
+        "List of predefined groups of metrics (to be used in -m)",
+        &groups,
     ))?;
     let document = json!({
         "Predefined_Events": events.to_json(),
@@ -36,13 +40,21 @@ pub fn run(options: &Options, console: &mut Console<'_>, world: &World<'_>) -> R
     console.json(&document, options)
 }
 
+fn section(title: &str, table: &Table) -> String {
+    if table.is_empty() {
+        return String::new();
+    }
+    format!("\n{title}:\n\n{}", table.to_text())
+}
+
 fn event_table(catalog: &Catalog) -> Table {
     let mut table = Table::new(&["Alias Name", "Raw Index", "Event Type"]);
     for event in catalog.events() {
-        let kind = match event.origin {
-            Origin::Product | Origin::Architecture => "[core PMU event]",
-            Origin::Software => "[software PMU event]",
-            Origin::Extra => "[core PMU event*]",
+        let kind = match (event.origin, catalog.product().architecture()) {
+            (Origin::Extra, _) => "[core PMU event*]",
+            (Origin::Host, _) => "[host event]",
+            (_, Architecture::Software) => "[software PMU event]",
+            (_, _) => "[core PMU event]",
         };
         table.push(vec![
             Cell::text(&event.name),

@@ -21,7 +21,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 use jiff::Zoned;
 use serde_json::{Value, json};
 use std::time::{Duration, Instant};
-use wperf_abi::EventFilter;
+use wperf_abi::{EventFilter, record::PmuKind};
 
 /// Pause between the counts of a timeline unless `-i` says otherwise.
 const DEFAULT_INTERVAL: Duration = Duration::from_secs(60);
@@ -49,7 +49,7 @@ pub fn run(options: &Options, console: &mut Console<'_>, world: &World<'_>) -> R
         }
         vec![core]
     };
-    let product = machine.product(cores[0]);
+    let product = machine.product(cores[0], opened.host.as_ref());
     warn_of_differences(&machine, &cores, console)?;
     let catalog = catalog_of(options, &product)?;
     let period_ms = period_of(options, &machine)?;
@@ -112,6 +112,9 @@ fn one_core(
 
 fn warn_of_differences(machine: &Machine, cores: &[u32], console: &mut Console<'_>) -> Result<()> {
     let first = machine.core(cores[0]);
+    if first.pmu == PmuKind::SOFTWARE {
+        console.warn("warning: there is no hardware PMU to use: only time is counted, and `cycle` is ticks of the time stamp counter")?;
+    }
     let differs = |core: &&u32| machine.core(**core).identification != first.identification;
     match cores.iter().find(differs) {
         Some(core) => console.warn(&format!(
@@ -210,6 +213,9 @@ impl Count<'_, '_> {
             );
             Failure::new(error.outcome(), message)
         })?;
+        if !self.host.counts_processes() {
+            console.warn("warning: the PMU is a model, its counts are not the program's")?;
+        }
         console.detail(&format!("process {} runs on core {core}", program.pid()))?;
         Ok(program)
     }
@@ -256,7 +262,7 @@ fn progress_bar(console: &Console<'_>, what: &'static str, total: Option<Duratio
     let (bar, template) = match total {
         Some(total) => (
             ProgressBar::new(millis(total)),
-            "{msg} ... [{bar:40}] {elapsed} of {len} ms",
+            "{msg} ... [{bar:40}] {pos} of {len} ms",
         ),
         None => (ProgressBar::new_spinner(), "{msg} ... {spinner} {elapsed}"),
     };

@@ -22,7 +22,7 @@ pub fn run(options: &Options, console: &mut Console<'_>, world: &World<'_>) -> R
     let driver = &mut opened.client;
     let machine = Machine::query(driver)?;
     let core = *machine.core(cores_of(options, &machine)?[0]);
-    let product = machine.product(core.core);
+    let product = machine.product(core.core, opened.host.as_ref());
     let mut rows = Rows(Table::new(&["Test Name", "Result"]));
     if !options.events.is_empty() || !options.metrics.is_empty() {
         let catalog = catalog_of(options, &product)?;

@@ -23,7 +23,7 @@ pub fn run(options: &Options, console: &mut Console<'_>, world: &World<'_>) -> R
     let mut table = Table::new(&["Component", "Version", "GitVer", "FeatureString"]);
     let version = env!("CARGO_PKG_VERSION");
     table.push(
-        ["wperf", version, &build_id(), FEATURES]
+        ["wperf", version, BUILD_ID, FEATURES]
             .map(Cell::text)
             .to_vec(),
     );
@@ -61,13 +61,8 @@ fn driver_row(version: &Version) -> Vec<Cell> {
     ]
 }
 
-/// What this build was made from, if the build said so; else zeros, which no commit has.
-#[must_use]
-pub fn build_id() -> String {
-    option_env!("WPERF_BUILD_ID")
-        .unwrap_or("0000000")
-        .to_owned()
-}
+/// The commit this was built from.
+const BUILD_ID: &str = env!("WPERF_BUILD_ID");
 
 /// The lines printed without a command.
 #[must_use]
@@ -80,7 +75,7 @@ pub fn banner() -> String {
     format!(
         "WindowsPerf ver. {} ({}/{profile}{FEATURES}) WOA profiling with performance counters.\nReport bugs to: {}/issues\nUse --help for help.\n",
         env!("CARGO_PKG_VERSION"),
-        build_id(),
+        BUILD_ID,
         env!("CARGO_PKG_REPOSITORY"),
     )
 }

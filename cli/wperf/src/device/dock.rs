@@ -20,8 +20,6 @@ pub(super) const DRIVER: &str = "wperf-driver";
 const DRIVER_VARIABLE: &str = "WPERF_DRIVER";
 /// Names the dock's executable.
 const DOCK_VARIABLE: &str = "DRYDOCK";
-/// Where a build leaves the driver.
-const BUILT: &str = "target/drivers/x86_64/wperf-driver.sys";
 /// Loading takes microseconds; starting the process some milliseconds. A loaded machine may need much more.
 const PATIENCE: Duration = Duration::from_secs(20);
 
@@ -134,7 +132,8 @@ fn find_driver(options: &DriverOptions) -> Result<PathBuf, DeviceError> {
         .into_iter()
         .chain(current.as_deref())
         .flat_map(Path::ancestors)
-        .map(|folder| folder.join(BUILT));
+        // The target folder of a build, and one that has another name and holds our executable.
+        .flat_map(|folder| ["target", ""].map(|target| folder.join(target).join(built())));
     beside
         .into_iter()
         .chain(above)
@@ -142,10 +141,19 @@ fn find_driver(options: &DriverOptions) -> Result<PathBuf, DeviceError> {
         .ok_or_else(|| DeviceError::NoDriver(no_driver_advice()))
 }
 
+/// Where in its target folder a build leaves the driver.
+fn built() -> PathBuf {
+    Path::new("drivers")
+        .join(env::consts::ARCH)
+        .join(DRIVER)
+        .with_extension("sys")
+}
+
 fn no_driver_advice() -> String {
     format!(
         "No dock is running, and no driver file was found to dock: name one by --driver FILE or ${DRIVER_VARIABLE}, put \
-         {DRIVER}.sys beside this program, or build it to {BUILT}."
+         {DRIVER}.sys beside this program, or build it to target/{}.",
+        built().display()
     )
 }
 

@@ -82,6 +82,9 @@ impl Device for Docked {
     }
 }
 
+/// What a dock calls the PMU that counts processes of the host.
+const HOST_SOURCE: &str = "perf";
+
 struct Lab(Arc<Client>);
 
 impl Host for Lab {
@@ -91,6 +94,15 @@ impl Host for Lab {
             "{} docked in the lab: {} cores, PMU source {}",
             about.driver, about.cpus, about.pmu_source
         ))
+    }
+
+    fn counts_processes(&self) -> bool {
+        self.counts_host_events()
+    }
+
+    fn counts_host_events(&self) -> bool {
+        let about = self.0.describe();
+        about.is_ok_and(|about| about.pmu_source.starts_with(HOST_SOURCE))
     }
 
     fn attach(&mut self, core: u32, pid: u32) -> Result<(), DeviceError> {

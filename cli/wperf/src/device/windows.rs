@@ -14,7 +14,7 @@ use std::{
 };
 use windows_sys::Win32::{
     Foundation::{ERROR_FILE_NOT_FOUND, GENERIC_READ, GENERIC_WRITE, HANDLE, INVALID_HANDLE_VALUE},
-    Storage::FileSystem::{CreateFileW, OPEN_EXISTING},
+    Storage::FileSystem::{CreateFileW, FILE_SHARE_READ, FILE_SHARE_WRITE, OPEN_EXISTING},
     System::{
         IO::DeviceIoControl,
         Threading::{OpenProcess, PROCESS_QUERY_LIMITED_INFORMATION, QueryFullProcessImageNameW},
@@ -44,7 +44,7 @@ pub fn open_running() -> Result<Option<Opened>, DeviceError> {
         CreateFileW(
             path.as_ptr(),
             GENERIC_READ | GENERIC_WRITE,
-            0,
+            FILE_SHARE_READ | FILE_SHARE_WRITE,
             ptr::null(),
             OPEN_EXISTING,
             0,
@@ -108,6 +108,14 @@ struct System;
 impl Host for System {
     fn describe(&self) -> Option<String> {
         None
+    }
+
+    fn counts_processes(&self) -> bool {
+        true
+    }
+
+    fn counts_host_events(&self) -> bool {
+        false
     }
 
     fn attach(&mut self, _core: u32, _pid: u32) -> Result<(), DeviceError> {

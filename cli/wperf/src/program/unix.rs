@@ -3,7 +3,10 @@
 use super::Program;
 use crate::failure::{Failure, Result};
 use rustix::{
-    process::{Pid, Signal, WaitOptions, kill_process, waitpid},
+    process::{
+        Pid, Signal, WaitOptions, getpid, getppid, kill_process, set_parent_process_death_signal,
+        waitpid,
+    },
     thread::{CpuSet, sched_getaffinity, sched_setaffinity},
 };
 use std::{
@@ -15,27 +18,42 @@ use std::{
     process::{Child, Command},
 };
 
-/// First word of a command line that asks for [`exec_stopped`]; not for users.
+/// First word of a command line that asks for [`exec_stopped`]; not for users. The process that waits and the program's
+/// words follow.
 pub const EXEC_STOPPED: &str = "--exec-stopped";
 
-/// Stops this process; once continued, becomes the program.
+/// Stops this process; once continued, becomes the program. `words` are the parent's process id and the program's words.
 ///
 /// Returns only when it cannot.
 #[must_use]
 pub fn exec_stopped(words: &[OsString]) -> io::Error {
-    let Some((name, arguments)) = words.split_first() else {
+    let [parent, name, arguments @ ..] = words else {
         return io::Error::other("no program to execute");
     };
-    match kill_process(rustix::process::getpid(), Signal::STOP) {
+    match stop(parent) {
         Ok(()) => Command::new(name).args(arguments).exec(),
-        Err(error) => error.into(),
+        Err(error) => error,
     }
+}
+
+/// Stops this process until it is continued. It does not stay behind, stopped or as the program, when its parent is killed.
+fn stop(parent: &OsString) -> io::Result<()> {
+    // Outlives `exec`.
+    set_parent_process_death_signal(Some(Signal::KILL))?;
+    let current = getppid().map(|pid| pid.as_raw_nonzero().to_string());
+    if current.as_deref() != parent.to_str() {
+        return Err(io::Error::other("the parent is gone"));
+    }
+    Ok(kill_process(getpid(), Signal::STOP)?)
 }
 
 pub(super) fn command(launcher: &Path, words: &[OsString]) -> Result<Command> {
     find(&words[0])?;
     let mut command = Command::new(launcher);
-    command.arg(EXEC_STOPPED).args(words);
+    command
+        .arg(EXEC_STOPPED)
+        .arg(std::process::id().to_string())
+        .args(words);
     Ok(command)
 }
 

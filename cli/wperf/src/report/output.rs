@@ -7,7 +7,7 @@ use crate::{
 use serde_json::Value;
 use std::{
     fs,
-    io::{IsTerminal, Write},
+    io::{ErrorKind, IsTerminal, Write},
     path::{Path, PathBuf},
 };
 
@@ -37,7 +37,7 @@ impl<'w> Console<'w> {
         if self.json_only {
             return Ok(());
         }
-        Ok(self.out.write_all(text.as_bytes())?)
+        print(self.out, text)
     }
 
     /// Prints a line about the run's progress; `-q` and `--json` suppress it.
@@ -64,7 +64,7 @@ impl<'w> Console<'w> {
     ///
     /// Errors: standard error cannot be written.
     pub fn warn(&mut self, line: &str) -> Result<()> {
-        Ok(writeln!(self.err, "{line}")?)
+        print(self.err, &format!("{line}\n"))
     }
 
     /// Whether a live display makes sense.
@@ -83,9 +83,17 @@ impl<'w> Console<'w> {
             fs::write(&path, &text).map_err(|error| Failure::file(&path, &error))?;
         }
         if self.json_only {
-            self.out.write_all(text.as_bytes())?;
+            print(self.out, &text)?;
         }
         Ok(())
+    }
+}
+
+/// A reader who has seen enough (`wperf list | head`) is no failure.
+fn print(to: &mut dyn Write, text: &str) -> Result<()> {
+    match to.write_all(text.as_bytes()) {
+        Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(()),
+        other => Ok(other?),
     }
 }
 

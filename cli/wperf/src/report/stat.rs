@@ -90,7 +90,26 @@ impl StatReport {
             report.add_core(plan, reading);
         }
         report.overall = overall(&report.cores);
+        report.warn_of_unfiltered(plan, readings);
         report
+    }
+
+    /// Counts whose counter cannot tell user mode from the kernel are not what the heading says.
+    fn warn_of_unfiltered(&mut self, plan: &Plan, readings: &[Reading]) {
+        let mut names: Vec<&str> = readings
+            .iter()
+            .flat_map(|reading| plan.events().zip(&reading.events))
+            .filter(|(_, count)| count.flags & count_flags::UNFILTERED != 0)
+            .map(|((_, event), _)| event.name.as_str())
+            .collect();
+        names.sort_unstable();
+        names.dedup();
+        if !names.is_empty() && !self.setup.kernel {
+            self.warnings.push(format!(
+                "warning: the kernel's share could not be left out of: {}",
+                names.join(", ")
+            ));
+        }
     }
 
     fn add_core(&mut self, plan: &Plan, reading: &Reading) {

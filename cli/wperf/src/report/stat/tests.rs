@@ -110,6 +110,27 @@ fn an_event_without_a_counter_is_named_and_has_no_row() {
 }
 
 #[test]
+fn counts_that_include_the_kernel_against_the_heading_are_named_once() {
+    let plan = a_plan("branches", "ipc");
+    let mut readings = [reading(0, &plan, 10), reading(1, &plan, 10)];
+    for reading in &mut readings {
+        reading.events[1].flags = count_flags::UNFILTERED;
+    }
+    let warnings = |kernel| {
+        let setup = Setup {
+            kernel,
+            ..setup(false)
+        };
+        StatReport::new(setup, &plan, &readings, Duration::ZERO).warnings
+    };
+    assert_eq!(
+        warnings(false),
+        ["warning: the kernel's share could not be left out of: branches"]
+    );
+    assert!(warnings(true).is_empty());
+}
+
+#[test]
 fn an_event_asked_for_twice_is_summed_by_its_place() {
     let plan = a_plan("branches,branches", "ipc");
     let readings = [reading(0, &plan, 10), reading(1, &plan, 10)];

@@ -1,0 +1,135 @@
+//! What the fake driver answers to queries.
+
+use super::{Machine, RUN_NS, SINCE};
+use wperf_abi::{
+    ABI_MAJOR, ABI_MINOR,
+    record::{
+        ConfigHeader, CoreConfig, CoreOwnership, EventCount, EventsHeader, OwnershipHeader,
+        PmuKind, ReadHeader, Version, count_flags,
+    },
+};
+use zerocopy::IntoBytes;
+
+impl Machine {
+    /// Counts are the event's code times a million and the core's number; a multiplexed event ran its share of the time.
+    pub(super) fn read(&self, index: u32) -> Vec<u8> {
+        let core = &self.cores[index as usize];
+        let windows = self.windows(&core.events);
+        let head = ReadHeader {
+            core: index,
+            event_count: u32::try_from(core.events.len()).unwrap(),
+            generation: core.generation,
+            state: core.state as u32,
+            windows,
+            enabled_ns: core.ran_ns,
+            rotations: u64::from(windows > 1) * 10,
+        };
+        let mut bytes = head.as_bytes().to_vec();
+        for event in &core.events {
+            let is_fixed = self.is_fixed(event.code);
+            let share = if is_fixed { 1 } else { u64::from(windows) };
+            let rate = u64::from(event.code.0 & 0xFFFF) * 1_000_000 + u64::from(index);
+            let lost = self.counters == 0 && !is_fixed;
+            let flags = if is_fixed { count_flags::FIXED } else { 0 };
+            let count = EventCount {
+                code: event.code,
+                group: event.group,
+                flags: if lost { count_flags::NO_COUNTER } else { flags },
+                value: if lost {
+                    0
+                } else {
+                    rate * (core.ran_ns / RUN_NS) / share
+                },
+                enabled_ns: core.ran_ns,
+                running_ns: if lost { 0 } else { core.ran_ns / share },
+            };
+            bytes.extend_from_slice(count.as_bytes());
+        }
+        bytes
+    }
+
+    pub(super) fn config(&self) -> Vec<u8> {
+        let count = u32::try_from(self.cores.len()).unwrap();
+        let mut vendor = [0; 16];
+        let name: &[u8] = if self.kind == PmuKind::ARM_PMUV3 {
+            b"0x41"
+        } else {
+            b"GenuineIntel"
+        };
+        vendor[..name.len()].copy_from_slice(name);
+        let head = ConfigHeader {
+            core_count: count,
+            core_bytes: u32::try_from(size_of::<CoreConfig>()).unwrap(),
+            period_min_ms: 10,
+            period_max_ms: 100,
+            period_default_ms: 100,
+            flags: 0,
+            vendor,
+            hypervisor: [0; 12],
+            reserved: 0,
+        };
+        let mut bytes = head.as_bytes().to_vec();
+        for core in 0..count {
+            let config = CoreConfig {
+                core,
+                pmu: self.kind,
+                group: 0,
+                number: u16::try_from(core).unwrap(),
+                counters_total: self.counters.max(6),
+                counters_free: self.counters,
+                fixed_counters: 1,
+                counter_bits: 32,
+                fixed_bits: 64,
+                pmu_version: 4,
+                counter_map: (1 << self.counters) - 1,
+                identification: self.identification,
+                features: 0x1000_0000_1030_5408,
+            };
+            bytes.extend_from_slice(config.as_bytes());
+        }
+        bytes
+    }
+
+    pub(super) fn events(&self, core: u32) -> Vec<u8> {
+        let head = EventsHeader {
+            core,
+            event_count: u32::try_from(self.supported.len()).unwrap(),
+        };
+        [head.as_bytes(), self.supported.as_bytes()].concat()
+    }
+
+    pub(super) fn ownership(&self, session: u64) -> Vec<u8> {
+        let head = OwnershipHeader {
+            core_count: u32::try_from(self.cores.len()).unwrap(),
+            core_bytes: u32::try_from(size_of::<CoreOwnership>()).unwrap(),
+        };
+        let mut bytes = head.as_bytes().to_vec();
+        for (index, core) in (0..).zip(&self.cores) {
+            let (holder, pid) = core.holder.unwrap_or_default();
+            let record = CoreOwnership {
+                core: index,
+                holding: core.holding(session),
+                pid,
+                state: core.state as u32,
+                session: holder,
+                since: if core.holder.is_some() { SINCE } else { 0 },
+            };
+            bytes.extend_from_slice(record.as_bytes());
+        }
+        bytes
+    }
+}
+
+pub(super) fn version() -> Version {
+    let mut build = [0; 32];
+    build[..4].copy_from_slice(b"fake");
+    Version {
+        abi_major: ABI_MAJOR,
+        abi_minor: ABI_MINOR,
+        driver_major: 0,
+        driver_minor: 1,
+        driver_patch: 0,
+        reserved: [0; 6],
+        build,
+    }
+}

@@ -1,0 +1,83 @@
+//! The lab's published figures, each beside a reference from the same run.
+
+use std::hint::black_box;
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use criterion::{Criterion, criterion_group, criterion_main};
+use e2e::{dock, open, read};
+use faulty_driver::{DEVICE, Fault};
+use lab_dock::Options;
+use lab_ntos::Loaded;
+use wperf_abi::Ioctl;
+
+/// A buffered IOCTL through `wperf-driver.sys`, in process.
+fn ioctl(criterion: &mut Criterion) {
+    let dock = dock("wperf-driver", Options::default());
+    let machine = dock.machine();
+    let file = open(machine, r"\\.\WperfDriver");
+    let mut output = [0; 4096];
+    let code = Ioctl::QueryVersion.code();
+    let len = Ioctl::QueryVersion.output().fixed_bytes;
+    let mut group = criterion.benchmark_group("ioctl");
+    group.bench_function("roundtrip", |bencher| {
+        bencher.iter(|| {
+            let completion = machine
+                .ioctl(file, code, &[], &mut output[..len])
+                .expect("no rule broken");
+            assert!(completion.status.is_success());
+        });
+    });
+    group.bench_function("host_syscall", |bencher| {
+        bencher.iter(|| black_box(rustix::process::getppid()))
+    });
+    group.finish();
+}
+
+/// Load, DriverEntry, DriverUnload, unmap; the file is read and analysed once.
+fn cycle(criterion: &mut Criterion) {
+    let read = read("wperf-driver");
+    let machine = Options::default().machine(|_| {}).expect("a machine");
+    let mut group = criterion.benchmark_group("driver");
+    group.bench_function("cycle", |bencher| {
+        bencher.iter(|| match machine.load(&read.driver).expect("loads") {
+            Loaded::Running(driver) => {
+                assert!(machine.unload(driver).expect("no rule broken").is_empty())
+            }
+            Loaded::Failed(status, _) => panic!("{status}"),
+        });
+    });
+    group.bench_function("host_process", |bencher| {
+        bencher.iter(|| Command::new("/bin/true").status().expect("runs"));
+    });
+    group.finish();
+}
+
+/// One `rdpmc` in driver code: many in one IOCTL, divided.
+fn counter_read(criterion: &mut Criterion) {
+    let dock = dock("faulty-driver", Options::default());
+    let machine = dock.machine();
+    let file = open(machine, DEVICE);
+    let read = |fault: Fault, times: u64| {
+        let started = Instant::now();
+        machine
+            .ioctl(file, fault.code(), &times.to_le_bytes(), &mut [])
+            .expect("no rule broken");
+        started.elapsed()
+    };
+    let mut group = criterion.benchmark_group("pmu");
+    group.bench_function("counter_read", |bencher| {
+        bencher.iter_custom(|times| read(Fault::ReadCounter, times));
+    });
+    group.bench_function("counter_read_trapped", |bencher| {
+        bencher.iter_custom(|times| read(Fault::ReadCounterTrapped, times));
+    });
+    group.finish();
+}
+
+criterion_group! {
+    name = figures;
+    config = Criterion::default().measurement_time(Duration::from_secs(3)).warm_up_time(Duration::from_millis(500));
+    targets = ioctl, cycle, counter_read
+}
+criterion_main!(figures);
