@@ -158,6 +158,9 @@ pub(crate) unsafe extern "sysv64" fn variadic_thunk() {
 
 /// Saves this context to `*from` and resumes the one saved at `to`.
 ///
+/// Floating-point control is not switched: host code runs with the default,
+/// and [`call_driver`] restores it after a driver has had its way.
+///
 /// # Safety
 /// `to` was saved by this function, or prepared by [`crate::fiber`], on a
 /// stack that nothing else runs on.
@@ -170,14 +173,8 @@ pub(crate) unsafe extern "sysv64" fn switch(from: *mut u64, to: u64) {
         "push r13",
         "push r14",
         "push r15",
-        "sub rsp, 8",
-        "stmxcsr [rsp]",
-        "fnstcw [rsp + 4]",
         "mov [rdi], rsp",
         "mov rsp, rsi",
-        "ldmxcsr [rsp]",
-        "fldcw [rsp + 4]",
-        "add rsp, 8",
         "pop r15",
         "pop r14",
         "pop r13",

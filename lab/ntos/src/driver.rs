@@ -139,6 +139,9 @@ impl Machine {
             return Err(LoadError::UnknownImports(unknown.len()));
         }
         let base = image.base();
+        if !image.analysis().kusd_references().is_empty() {
+            self.shares_page.set(true);
+        }
         let module = Module {
             name: file.name.clone(),
             image,
@@ -381,7 +384,7 @@ impl Machine {
         for block in self.irps.borrow().live(Origin::Driver) {
             add(RuleId::IrpLeft, "IRP".into(), get!(block, allocated_at));
         }
-        for thread in self.threads().iter() {
+        for thread in self.threads() {
             if thread.is_system_thread.get() && thread.state.get() != State::Free {
                 add(RuleId::ThreadLeft, "system thread".into(), 0);
             }
