@@ -393,7 +393,7 @@ impl Machine {
         CpuState {
             index: self.current_cpu.get(),
             irql: self.irql(),
-            thread: self.running.get().map_or(0, |id| thread_id(id)),
+            thread: self.running.get().map_or(0, thread_id),
             process: process.unwrap_or(SYSTEM_PROCESS),
         }
     }

@@ -523,10 +523,10 @@ impl Machine {
         let status = get!(irp, IoStatus.Status);
         let information = get!(irp, IoStatus.Information);
         let copied = information.min(request.output_len).min(output.len());
-        if !status.is_error() {
-            if let Some(buffer) = request.output.or(request.buffer) {
-                buffer.copy_to(&mut output[..copied]);
-            }
+        if !status.is_error()
+            && let Some(buffer) = request.output.or(request.buffer)
+        {
+            buffer.copy_to(&mut output[..copied]);
         }
         self.release(request);
         Completion {

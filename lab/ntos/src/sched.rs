@@ -103,7 +103,7 @@ pub(crate) enum Ran {
 /// Entry of every fiber: does one job after the other.
 pub(crate) unsafe extern "sysv64" fn fiber_main(thread: u64) -> ! {
     let machine = current();
-    let id = ThreadId(thread as usize);
+    let id = ThreadId(guest::size(thread));
     loop {
         machine.do_job(id);
         machine.thread(id).state.set(State::Free);
