@@ -18,5 +18,7 @@ pub fn note(text: &'static CStr, [a, b, c]: [u64; 3]) {
 }
 
 /// Off Windows, where nothing is linked, a variadic import has no type.
+///
+/// IRQL: any.
 #[cfg(not(windows))]
 pub fn note(_: &'static CStr, _: [u64; 3]) {}

@@ -62,6 +62,7 @@ fn facts() -> Vec<Fact> {
 }
 
 #[test]
+#[cfg_attr(miri, ignore = "searches the sources, for minutes under Miri")]
 fn every_structure_and_field_that_is_declared_is_compared() {
     let compared: BTreeSet<String> = structures::facts()
         .into_iter()
@@ -71,6 +72,7 @@ fn every_structure_and_field_that_is_declared_is_compared() {
 }
 
 #[test]
+#[cfg_attr(miri, ignore = "searches the sources, for minutes under Miri")]
 fn every_constant_that_is_declared_is_compared() {
     let compared: BTreeSet<String> = constants::facts()
         .into_iter()

@@ -43,9 +43,9 @@ impl Control {
         self.ownership.holder(core.0)
     }
 
-    /// Whether hardware counters are reserved at this moment.
-    pub(crate) const fn is_reserved(&self) -> bool {
-        self.reservation.is_some()
+    /// Bits of the general-purpose counters that are reserved at this moment; `None` while none need be.
+    pub(crate) fn reserved(&self) -> Option<u64> {
+        self.reservation.as_ref().map(CounterReservation::counters)
     }
 
     /// Looks at every processor, the first time somebody wants to know: not at load.

@@ -9,6 +9,11 @@
     reason = "the one place that dereferences driver pointers; a bad one faults and is a finding"
 )]
 
+/// A length of driver memory as a length of ours: the same on the 64-bit hosts there are.
+pub(crate) fn size(bytes: u64) -> usize {
+    usize::try_from(bytes).unwrap_or(usize::MAX)
+}
+
 /// Reads a value from driver memory.
 #[inline]
 pub(crate) fn read<T: Copy>(from: *const T) -> T {

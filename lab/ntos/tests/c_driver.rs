@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Arc;
 
-use lab_image::{Analysis, Image};
+use lab_image::{Image, Loader};
 use lab_ntos::{Config, DriverFile, Loaded, Machine};
 
 const COMPILER: &str = "x86_64-w64-mingw32-gcc";
@@ -50,12 +50,10 @@ fn build(source: &str, name: &str, defines: &[&str]) -> PathBuf {
 fn read(path: &Path) -> DriverFile {
     let bytes = std::fs::read(path).expect("gcc wrote the driver");
     let image = Image::parse(&bytes).expect("a driver");
-    let analysis = Analysis::for_loading(&image);
     DriverFile {
         // The name of its service, which it looks up.
         name: "exports".into(),
-        image: Arc::new(image),
-        analysis: Arc::new(analysis),
+        loader: Arc::new(Loader::new(Arc::new(image))),
         symbols: None,
     }
 }

@@ -322,8 +322,11 @@ impl Bench {
     }
 }
 
+/// Miri takes a second for a step.
+const STEPS: usize = if cfg!(miri) { 6 } else { 80 };
+
 fn cases() -> ProptestConfig {
-    let cases = if cfg!(miri) { 2 } else { 1024 };
+    let cases = if cfg!(miri) { 1 } else { 1024 };
     ProptestConfig {
         cases,
         failure_persistence: None,
@@ -336,7 +339,7 @@ proptest! {
 
     #[test]
     fn no_value_of_an_older_generation_is_ever_read(
-        steps in prop::collection::vec(step(), 1..80),
+        steps in prop::collection::vec(step(), 1..STEPS),
     ) {
         let mut bench = Bench::new();
         for step in &steps {

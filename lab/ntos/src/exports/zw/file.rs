@@ -102,7 +102,7 @@ impl Machine {
             return Err(STATUS_OBJECT_TYPE_MISMATCH);
         }
         let device = device as *mut DEVICE_OBJECT;
-        let file = self.file_object(device, &rest, map_generic(how.access))?;
+        let file = self.make_driver_file(device, &rest, map_generic(how.access))?;
         let options = how.disposition << 24 | how.options & 0x00FF_FFFF;
         let share = u16::try_from(how.share & 7).unwrap_or(0);
         let created = self.send(file, IRP_MJ_CREATE, |stack, _| {
@@ -127,7 +127,7 @@ impl Machine {
         }
     }
 
-    fn file_object(
+    fn make_driver_file(
         &self,
         device: *mut DEVICE_OBJECT,
         rest: &str,
