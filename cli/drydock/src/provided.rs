@@ -31,3 +31,26 @@ impl Provided {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn import(dll: &str, name: &str) -> Import {
+        Import {
+            dll: dll.into(),
+            name: ImportName::Name(name.into()),
+            iat_rva: 0,
+        }
+    }
+
+    #[test]
+    fn functions_and_variables_of_the_kernel_are_provided_and_nothing_else() {
+        let provided = Provided::by_the_lab();
+        for name in ["IoCreateDevice", "IoDeviceObjectType", "SeExports"] {
+            assert!(provided.has(&import("NTOSKRNL.exe", name)), "{name}");
+        }
+        assert!(!provided.has(&import("ndis.sys", "IoCreateDevice")));
+        assert!(!provided.has(&import("ntoskrnl.exe", "IoNoSuchThing")));
+    }
+}
