@@ -1,7 +1,7 @@
 //! The NT kernel's driver interface, declared once.
 //!
 //! Types carry the WDK's names and exact layouts; each export is declared by
-//! [`image!`](macros) and expands to what every party needs: the import of a
+//! the macro `image!` and expands to what every party needs: the import of a
 //! driver, the obligation of the lab ("fill this table"), and the contract
 //! that the verifier checks on every call.
 //!

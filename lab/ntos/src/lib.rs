@@ -3,7 +3,7 @@
 //! A [`Machine`] is a virtual computer: processors with IRQL and DPC queues,
 //! threads, timers, pool, objects, devices. A real driver file is loaded into
 //! it and runs natively; every call it makes into the kernel lands in
-//! [`exports`], and every rule it breaks ends in a finding.
+//! `exports`, and every rule it breaks ends in a finding.
 //!
 //! - running code: `asm`, `layout`, `fiber`, `thunk`, `cpu`, `sched`
 //! - time and waiting: `clock`, `timer`, `dpc`, `wait`, `affinity`
