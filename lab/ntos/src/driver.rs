@@ -127,7 +127,9 @@ impl Machine {
         let options = MapOptions {
             bind: &mut bind,
             routine: &mut |kind| match kind {
+                _ if !self.patch => None,
                 SiteKind::Rdmsr => Some(asm::patched_rdmsr as *const () as u64),
+                SiteKind::Cpuid => Some(asm::patched_cpuid as *const () as u64),
                 SiteKind::Wrmsr => Some(asm::patched_wrmsr as *const () as u64),
                 SiteKind::Rdpmc => Some(asm::patched_rdpmc as *const () as u64),
                 _ => None,
