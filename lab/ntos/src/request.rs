@@ -362,6 +362,15 @@ impl Machine {
         Ok(cleanup.status)
     }
 
+    /// Closes every open file, as when all processes end.
+    pub fn close_all(&self) -> Result<(), Stopped> {
+        let mut files: Vec<u64> = self.files.borrow().keys().copied().collect();
+        files.sort_unstable();
+        files
+            .into_iter()
+            .try_for_each(|file| self.close(FileId(file)).map(drop))
+    }
+
     fn drop_file(&self, file: u64) {
         let device = get!(file as *mut FILE_OBJECT, DeviceObject);
         set!(device, ReferenceCount = get!(device, ReferenceCount) - 1);
