@@ -58,6 +58,8 @@ impl CounterReservation {
     }
 
     /// Bit n: general-purpose counter n is reserved.
+    ///
+    /// IRQL: any.
     #[must_use]
     pub fn counters(&self) -> u64 {
         let bits = self.handles.iter().enumerate();

@@ -39,6 +39,8 @@ pub trait Driver: Send + Sync + Sized + 'static {
 
     /// The last handle to `file` was closed: what it holds goes back, requests under way fail.
     ///
+    /// Called again when the file object goes; there is nothing left to do then.
+    ///
     /// IRQL: `PASSIVE_LEVEL`.
     fn cleanup(&self, file: &Self::File);
 }
@@ -94,8 +96,9 @@ macro_rules! driver_entry {
         #[cfg(windows)]
         #[expect(unsafe_code, reason = "the loader finds DriverEntry by name")]
         mod entry {
-            /// Called by the I/O manager.
+            /// Called by the I/O manager. Its section is discarded when it has returned.
             #[unsafe(no_mangle)]
+            #[unsafe(link_section = "INIT")]
             extern "system" fn DriverEntry(
                 driver: *mut $crate::DriverObject,
                 _registry_path: *const core::ffi::c_void,

@@ -25,6 +25,8 @@ pub struct Buffer<'a> {
 
 impl Buffer<'_> {
     /// What the client sent.
+    ///
+    /// IRQL: any.
     #[must_use]
     pub fn input(&self) -> &[u8] {
         if self.start.is_null() || self.written > 0 {
@@ -38,6 +40,7 @@ impl Buffer<'_> {
     /// Whether the client has room for an answer of so many bytes.
     ///
     /// Errors: `STATUS_BUFFER_TOO_SMALL`.
+    /// IRQL: any.
     pub fn check_room(&self, bytes: usize) -> Result<()> {
         if bytes <= self.room {
             Ok(())
@@ -49,6 +52,7 @@ impl Buffer<'_> {
     /// Appends to the output; the input is gone from then on.
     ///
     /// Errors: `STATUS_BUFFER_TOO_SMALL`; nothing is written then.
+    /// IRQL: any.
     pub fn push(&mut self, bytes: &[u8]) -> Result<()> {
         let end = self
             .written
@@ -161,9 +165,9 @@ pub(crate) unsafe extern "efiapi" fn cleanup<D: Driver>(
     request.complete(status::STATUS_SUCCESS, 0)
 }
 
-/// IRP_MJ_CLOSE. IRQL: `PASSIVE_LEVEL`.
+/// IRP_MJ_CLOSE. Cleans up, too: Wine 8 sends no IRP_MJ_CLEANUP. IRQL: `PASSIVE_LEVEL`.
 pub(crate) unsafe extern "efiapi" fn close<D: Driver>(
-    _: *mut DEVICE_OBJECT,
+    device: *mut DEVICE_OBJECT,
     irp: *mut IRP,
 ) -> NtStatus {
     // SAFETY: the I/O manager passes a request of this device.
@@ -176,7 +180,9 @@ pub(crate) unsafe extern "efiapi" fn close<D: Driver>(
             unsafe { core::mem::replace(&mut (*file.as_ptr()).FsContext, core::ptr::null_mut()) };
         if let Some(pointer) = NonNull::new(context.cast::<D::File>()) {
             // SAFETY: from `into_raw` in `create::<D>`, with this tag; close comes once.
-            drop(unsafe { PoolBox::from_raw((pointer, D::TAG)) });
+            let context = unsafe { PoolBox::from_raw((pointer, D::TAG)) };
+            // SAFETY: a published device of `D`; it outlives its requests.
+            unsafe { state::<D>(device) }.cleanup(&context);
         }
     }
     request.complete(status::STATUS_SUCCESS, 0)

@@ -8,6 +8,7 @@
 //! | [`per_cpu`] | a value, a DPC and a timer per processor; running code on chosen processors |
 //! | [`processor`], [`counters`] | processors, PMU registers, reservation of hardware counters |
 //! | [`time`], [`process`], [`routine`] | clocks, the current process, routines that may be absent |
+//! | [`debug`] | notes for the kernel debugger |
 //!
 //! Everything that comes in pairs is a guard. Imports are only what every Windows since 7, and
 //! Wine, exports; all else is looked up at run time.
@@ -20,6 +21,7 @@
 )]
 
 pub mod counters;
+pub mod debug;
 pub mod device;
 pub mod driver;
 pub mod irp;

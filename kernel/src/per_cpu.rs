@@ -3,8 +3,11 @@
 //! ```text
 //!  PerCpu ─▶ [ core 0: value │ run DPC │ tick DPC ◀─ timer ] [ core 1: … ] …
 //! ```
-//! DPCs are bound to their processor. Slots are in the pool and never move.
+//! DPCs are bound to their processor. Slots are in the pool and never move. A kernel whose DPCs do
+//! nothing (Wine 8) is found out at the start; there, work runs in the caller's thread.
 #![expect(unsafe_code, reason = "hands kernel objects to the kernel")]
+
+mod thread;
 
 use crate::pool::{PoolBox, PoolTag};
 use crate::processor::{self, CoreId, CurrentCore};
@@ -13,7 +16,7 @@ use crate::{Result, check};
 use core::cell::UnsafeCell;
 use core::ffi::c_void;
 use core::mem::MaybeUninit;
-use nt::ke::{KDPC, KTIMER, NotificationTimer};
+use nt::ke::{HighImportance, KDPC, KTIMER, NotificationTimer};
 
 /// A value that belongs to one processor.
 pub trait PerCore: Send + Sync + 'static {
@@ -31,6 +34,16 @@ pub struct PerCpu<T: PerCore> {
     /// Whoever holds it may queue the run DPCs: each can be queued once at a time.
     turn: Mutex<()>,
     slots: PoolBox<[Slot<T>]>,
+    dispatch: Dispatch,
+}
+
+/// How work gets to a processor.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Dispatch {
+    /// By DPCs, on all at the same time.
+    Dpc,
+    /// By moving the calling thread to one after the other.
+    Thread,
 }
 
 struct Slot<T> {
@@ -71,22 +84,33 @@ impl<T: PerCore> PerCpu<T> {
             })
         })?;
         slots.iter().try_for_each(Slot::initialise)?;
-        Ok(Self { turn, slots })
+        let dispatch = slots.first().map_or(Dispatch::Dpc, Slot::probe);
+        Ok(Self {
+            turn,
+            slots,
+            dispatch,
+        })
     }
 
     /// Number of processors.
+    ///
+    /// IRQL: any.
     #[must_use]
     pub fn count(&self) -> usize {
         self.slots.len()
     }
 
     /// The value of one processor; `None` if there is no such processor.
+    ///
+    /// IRQL: any.
     #[must_use]
     pub fn get(&self, core: CoreId) -> Option<&T> {
         self.slots.get(core.0 as usize).map(|slot| &slot.value)
     }
 
     /// All values, in the order of processors.
+    ///
+    /// IRQL: any.
     pub fn iter(&self) -> impl Iterator<Item = (CoreId, &T)> + Clone {
         self.slots.iter().map(|slot| (slot.core, &slot.value))
     }
@@ -103,6 +127,12 @@ impl<T: PerCore> PerCpu<T> {
         work: &(dyn Fn(&CurrentCore, &T) + Sync),
     ) {
         let turn = self.turn.lock();
+        if self.dispatch == Dispatch::Thread {
+            for slot in cores.filter_map(|core| self.slots.get(core.0 as usize)) {
+                thread::run_on(slot.core, |here| work(here, &slot.value));
+            }
+            return;
+        }
         let job = Job {
             work,
             pending: Pending::new(),
@@ -180,11 +210,36 @@ impl<T: PerCore> Slot<T> {
         // SAFETY: memory for a timer that is not set.
         unsafe { nt::ke::KeInitializeTimerEx(self.timer.get().cast(), NotificationTimer) };
         for dpc in [run, tick] {
+            // Of lower importance, one for another processor may wait for that one's next clock tick.
+            // SAFETY: `dpc` is initialised and not queued.
+            unsafe { nt::ke::KeSetImportanceDpc(dpc, HighImportance) };
             let mut number = processor::number(self.core);
             // SAFETY: `dpc` is initialised and not queued, `number` is of an existing processor.
             check(unsafe { nt::ke::KeSetTargetProcessorDpcEx(dpc, &raw mut number) })?;
         }
         Ok(())
+    }
+}
+
+impl<T: PerCore> Slot<T> {
+    /// Finds out whether this kernel runs DPCs, by one tick, which is harmless.
+    ///
+    /// A kernel that queues a DPC keeps its arguments in it, and nobody clears them; Wine 8 claims
+    /// success and does nothing at all.
+    fn probe(&self) -> Dispatch {
+        let dpc = self.tick.get().cast::<KDPC>();
+        let mark = (&raw const *self).cast_mut().cast::<c_void>();
+        // SAFETY: initialised, and the slot stays until `PerCpu::drop` flushes.
+        unsafe { nt::ke::KeInsertQueueDpc(dpc, mark, core::ptr::null_mut()) };
+        // SAFETY: a place within the DPC.
+        let argument = unsafe { &raw const (*dpc).SystemArgument1 };
+        // SAFETY: initialised memory; only queueing writes it, and that was before.
+        let kept = unsafe { argument.read_volatile() };
+        if kept == mark {
+            Dispatch::Dpc
+        } else {
+            Dispatch::Thread
+        }
     }
 }
 

@@ -16,6 +16,8 @@ pub struct PoolTag(u32);
 
 impl PoolTag {
     /// Four ASCII characters, shown in this order.
+    ///
+    /// IRQL: any.
     #[must_use]
     pub const fn new(tag: [u8; 4]) -> Self {
         Self(u32::from_le_bytes(tag))

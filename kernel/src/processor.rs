@@ -32,18 +32,24 @@ impl CurrentCore {
     }
 
     /// Its index.
+    ///
+    /// IRQL: any.
     #[must_use]
     pub const fn id(&self) -> CoreId {
         self.id
     }
 
     /// What it says of itself.
+    ///
+    /// IRQL: any.
     #[must_use]
     pub fn detect(&self) -> Processor {
         registers::detect(self)
     }
 
     /// Registers of its PMU; `None` if `processor` is another, or has none.
+    ///
+    /// IRQL: any.
     #[must_use]
     pub fn registers(&self, processor: &Processor) -> Option<PmuRegisters<'_>> {
         let has_pmu = processor.model.is_some() && processor.core == self.id;
@@ -68,6 +74,8 @@ pub struct Processor {
 
 impl Processor {
     /// Its hardware PMU.
+    ///
+    /// IRQL: any.
     #[must_use]
     pub const fn model(&self) -> Option<Model> {
         self.model

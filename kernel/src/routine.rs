@@ -24,6 +24,8 @@ impl<F: Copy> Routine<F> {
     ///
     /// # Safety
     /// `F` must be the function-pointer type of that export.
+    ///
+    /// IRQL: any.
     pub const unsafe fn new(name: &'static [u16]) -> Self {
         const { assert!(size_of::<F>() == size_of::<*mut c_void>()) };
         Self {

@@ -26,6 +26,8 @@ unsafe impl<T: Send> Send for SpinLock<T> {}
 
 impl<T> SpinLock<T> {
     /// Unlocked. An initialised `KSPIN_LOCK` is zero (`KeInitializeSpinLock`, wdm.h).
+    ///
+    /// IRQL: any.
     pub const fn new(value: T) -> Self {
         Self {
             raw: UnsafeCell::new(0),

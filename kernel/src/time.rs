@@ -8,21 +8,20 @@ use crate::routine::Routine;
 use crate::utf16;
 
 type InterruptTimePrecise = unsafe extern "efiapi" fn(*mut u64) -> u64;
-type InterruptTime = unsafe extern "efiapi" fn() -> u64;
+type PerformanceCounter = unsafe extern "efiapi" fn(*mut i64) -> i64;
 type SystemTime = unsafe extern "efiapi" fn(*mut i64);
 
-// SAFETY (of the four): the types are those of wdm.h, as `nt::ke` declares them.
 static INTERRUPT_TIME_PRECISE: Routine<InterruptTimePrecise> =
-    // SAFETY: see above.
+    // SAFETY: the type is that of wdm.h, as `nt::ke` declares it.
     unsafe { Routine::new(utf16!("KeQueryInterruptTimePrecise")) };
-static INTERRUPT_TIME: Routine<InterruptTime> =
-    // SAFETY: see above.
-    unsafe { Routine::new(utf16!("KeQueryInterruptTime")) };
+static PERFORMANCE_COUNTER: Routine<PerformanceCounter> =
+    // SAFETY: the type is that of wdm.h, as `nt::ke` declares it.
+    unsafe { Routine::new(utf16!("KeQueryPerformanceCounter")) };
 static SYSTEM_TIME_PRECISE: Routine<SystemTime> =
-    // SAFETY: see above.
+    // SAFETY: the type is that of wdm.h, as `nt::ke` declares it.
     unsafe { Routine::new(utf16!("KeQuerySystemTimePrecise")) };
 static SYSTEM_TIME: Routine<SystemTime> =
-    // SAFETY: see above.
+    // SAFETY: the type is that of wdm.h, as `nt::ke` declares it.
     unsafe { Routine::new(utf16!("KeQuerySystemTime")) };
 
 /// Finds the clocks of this kernel; without it they all stand at zero.
@@ -30,28 +29,41 @@ static SYSTEM_TIME: Routine<SystemTime> =
 /// IRQL: `PASSIVE_LEVEL`.
 pub(crate) fn find_clocks() {
     if INTERRUPT_TIME_PRECISE.find().is_none() {
-        INTERRUPT_TIME.find();
+        PERFORMANCE_COUNTER.find();
     }
     if SYSTEM_TIME_PRECISE.find().is_none() {
         SYSTEM_TIME.find();
     }
 }
 
-/// Monotonic time since boot.
+/// Time that goes on steadily, from an arbitrary start.
 ///
-/// Units: ns; resolution 100 ns on Windows 8.1 and later, else one clock tick.
+/// `KeQueryInterruptTime`, which would be the third choice, counts milliseconds under Wine 8: wall
+/// time is what is left there, and differences across a change of the clock are wrong.
+///
+/// Units: ns; resolution 100 ns or that of the performance counter.
 /// IRQL: any.
-/// Source: `KeQueryInterruptTimePrecise`, `KeQueryInterruptTime`, wdm.h.
+/// Source: `KeQueryInterruptTimePrecise` (Windows 8.1), `KeQueryPerformanceCounter`, wdm.h.
 pub fn monotonic_ns() -> u64 {
-    let mut performance_counter = 0;
-    let ticks = match (INTERRUPT_TIME_PRECISE.found(), INTERRUPT_TIME.found()) {
+    if let Some(query) = INTERRUPT_TIME_PRECISE.found() {
+        let mut counter = 0;
         // SAFETY: the argument is a valid place for a u64.
-        (Some(precise), _) => unsafe { precise(&raw mut performance_counter) },
-        // SAFETY: takes nothing and may be called anywhere.
-        (None, Some(coarse)) => unsafe { coarse() },
-        (None, None) => 0,
-    };
-    ticks.wrapping_mul(100)
+        return unsafe { query(&raw mut counter) }.wrapping_mul(100);
+    }
+    performance_counter_ns().unwrap_or_else(|| system_time().wrapping_mul(100))
+}
+
+fn performance_counter_ns() -> Option<u64> {
+    const NS: u64 = 1_000_000_000;
+    let query = PERFORMANCE_COUNTER.found()?;
+    let mut frequency = 0;
+    // SAFETY: the argument is a valid place for a LARGE_INTEGER.
+    let ticks = unsafe { query(&raw mut frequency) };
+    let (ticks, frequency) = (ticks.cast_unsigned(), frequency.cast_unsigned());
+    // In two parts, so that it does not overflow before 584 years.
+    let seconds = ticks.checked_div(frequency)?;
+    let rest = ticks.checked_rem(frequency)?;
+    Some(seconds.wrapping_mul(NS) + rest.wrapping_mul(NS) / frequency)
 }
 
 /// Wall time.

@@ -6,8 +6,8 @@
 use crate::core_set::MAX_WORDS;
 use crate::record::{
     AcquireHeader, AcquireMode, AcquireReply, AssignEvent, AssignHeader, AssignReply, ConfigHeader,
-    CoreConfig, CoreOwnership, CoreSetHeader, EventCount, EventsHeader, OneCore, OwnershipHeader,
-    ReadHeader, SupportedEvent, Version,
+    CoreConfig, CoreOwnership, CoreSetHeader, DpcTimes, EventCount, EventsHeader, OneCore,
+    OwnershipHeader, ReadHeader, SupportedEvent, Version,
 };
 use crate::{Ioctl, MAX_CORES, MAX_EVENTS, Refusal};
 use alloc::vec::Vec;
@@ -193,6 +193,12 @@ impl<T: Transport> Client<T> {
             MAX_EVENTS,
             |head: &ReadHeader| head.event_count,
         )
+    }
+
+    /// [`Ioctl::QueryDpcTimes`]: from contract 1.1 on.
+    pub fn query_dpc_times(&mut self, core: u32) -> CallResult<DpcTimes, T::Error> {
+        let input = OneCore { core, reserved: 0 };
+        self.one(Ioctl::QueryDpcTimes, input.as_bytes())
     }
 
     fn on_cores(&mut self, ioctl: Ioctl, cores: &[u32]) -> CallResult<(), T::Error> {

@@ -5,8 +5,8 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 /// An event, as the hardware numbers it, or one of the named codes below.
 ///
 /// - Arm: the 16-bit event number of `PMEVTYPER<n>_EL0.evtCount`.
-/// - x86: the programmable part of `IA32_PERFEVTSELx`: event select [7:0], unit mask [15:8], edge
-///   detect [18], invert [23], counter mask [31:24]; all other bits zero.
+/// - x86: the programmable part of `IA32_PERFEVTSELx`: event select in bits 7:0, unit mask in
+///   15:8, edge detect in 18, invert in 23, counter mask in 31:24; all other bits zero.
 /// - Named codes have bit 16 set, which no hardware code may have.
 ///
 /// Source: Arm ARM DDI 0487 D24.5; Intel SDM vol. 3 §20.2.1.1.

@@ -2,8 +2,8 @@
 
 use crate::record::{
     AcquireHeader, AcquireReply, AssignEvent, AssignHeader, AssignReply, ConfigHeader, CoreConfig,
-    CoreOwnership, CoreSetHeader, EventCount, EventsHeader, OneCore, OwnershipHeader, ReadHeader,
-    SupportedEvent, Version,
+    CoreOwnership, CoreSetHeader, DpcTimes, EventCount, EventsHeader, OneCore, OwnershipHeader,
+    ReadHeader, SupportedEvent, Version,
 };
 
 /// Device type of the codes: a private one (`0x8000` and above), so that no inbox driver shares them.
@@ -154,6 +154,8 @@ ioctls! {
     Stop = 0x809, ReadWrite, Owner, [Assigned, Counting], (CoreSetHeader + u64) -> ();
     /// Totals of one core up to this moment.
     Read = 0x80A, ReadWrite, Owner, [Assigned, Counting], (OneCore) -> (ReadHeader + EventCount);
+    /// How long the DPCs of one core took, since the driver was loaded.
+    QueryDpcTimes = 0x80B, Read, Anyone, [Free, Acquired, Assigned, Counting], (OneCore) -> (DpcTimes);
 }
 
 #[cfg(test)]

@@ -40,10 +40,12 @@ pub const CLIENT_PATH: &str = r"\\.\WperfDriver";
 /// Version of this contract; a client refuses a driver whose major number differs.
 pub const ABI_MAJOR: u16 = 1;
 /// Grows when something is added that an older client may ignore.
-pub const ABI_MINOR: u16 = 0;
+pub const ABI_MINOR: u16 = 1;
 
 /// Most processors the contract can name (Windows: 32 groups of 64).
 pub const MAX_CORES: usize = 2048;
+/// Ranges of a duration histogram.
+pub const DURATION_RANGES: usize = 24;
 /// Most events one [`Ioctl::Assign`] may carry.
 pub const MAX_EVENTS: usize = 128;
 /// Shortest multiplex period. Units: ms.

@@ -1,6 +1,6 @@
 //! What lies in the buffers. Every record is plain bytes without gaps; sizes are asserted below.
 
-use crate::{EventCode, EventFilter};
+use crate::{DURATION_RANGES, EventCode, EventFilter};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 macro_rules! records {
@@ -107,7 +107,7 @@ records! {
         counter_bits: u16,
         /// Width of a fixed counter. Units: bits.
         fixed_bits: u16,
-        /// Version: CPUID.0AH:EAX[7:0], or ID_AA64DFR0_EL1.PMUVer.
+        /// Version: CPUID.0AH: EAX bits 7:0, or ID_AA64DFR0_EL1.PMUVer.
         pmu_version: u16,
         /// Bit n: general-purpose counter n is free.
         counter_map: u64,
@@ -259,6 +259,22 @@ records! {
         enabled_ns: u64,
         /// How long of that the event was on a counter. Units: ns.
         running_ns: u64,
+    }
+
+    /// How long the DPCs of one core took: ticks, starts, stops, resets and reads.
+    DpcTimes: 224 {
+        /// System-wide processor index.
+        core: u32,
+        /// Zero.
+        reserved: u32,
+        /// DPCs so far.
+        count: u64,
+        /// All of them together. Units: ns.
+        total_ns: u64,
+        /// The longest. Units: ns.
+        longest_ns: u64,
+        /// Range n: DPCs that took 2^n ns or more and less than 2^(n+1); range 0 from 0, the last without end.
+        ranges: [u64; DURATION_RANGES],
     }
 }
 

@@ -35,6 +35,8 @@ pub enum Request<'a> {
     Stop(CoreSet<'a>),
     /// [`Ioctl::Read`].
     Read(u32),
+    /// [`Ioctl::QueryDpcTimes`].
+    QueryDpcTimes(u32),
 }
 
 /// Checked form of [`AcquireMode`].
@@ -118,6 +120,7 @@ impl<'a> Request<'a> {
             Ioctl::QueryOwnership => end(input, 0).map(|()| Self::QueryOwnership)?,
             Ioctl::QueryEvents => Self::QueryEvents(one_core(input, core_count)?),
             Ioctl::Read => Self::Read(one_core(input, core_count)?),
+            Ioctl::QueryDpcTimes => Self::QueryDpcTimes(one_core(input, core_count)?),
             Ioctl::Acquire => acquire(input, core_count)?,
             Ioctl::Assign => Self::Assign(assignment(input, core_count)?),
             Ioctl::Release => Self::Release(core_set(input, core_count)?),

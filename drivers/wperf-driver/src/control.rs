@@ -11,7 +11,7 @@ use kernel::irp::Buffer;
 use kernel::pool::PoolBox;
 use kernel::processor::CoreId;
 use kernel::status::STATUS_INVALID_PARAMETER;
-use kernel::{Result, process, time};
+use kernel::{Result, debug, process, time};
 use pmu::{BusyCore, Holder, Ownership, Schedule, ScheduledEvent, Session, schedule};
 use wperf_abi::record::{AcquireOutcome, AcquireReply, AssignReply, EventCount, ReadHeader};
 use wperf_abi::request::{AcquireHow, Assignment};
@@ -43,9 +43,9 @@ impl Control {
         self.ownership.holder(core.0)
     }
 
-    /// Whether hardware counters are reserved at this moment.
-    pub(crate) const fn is_reserved(&self) -> bool {
-        self.reservation.is_some()
+    /// Bits of the general-purpose counters that are reserved at this moment; `None` while none need be.
+    pub(crate) fn reserved(&self) -> Option<u64> {
+        self.reservation.as_ref().map(CounterReservation::counters)
     }
 
     /// Looks at every processor, the first time somebody wants to know: not at load.
@@ -104,7 +104,8 @@ impl Control {
     }
 }
 
-fn core_of(driver: &WperfDriver, core: u32) -> Result<&CoreState> {
+/// A core by its number. Requests are checked for that: it is there.
+pub(crate) fn core_of(driver: &WperfDriver, core: u32) -> Result<&CoreState> {
     driver
         .cores
         .get(CoreId(core))
@@ -154,6 +155,13 @@ pub(crate) fn acquire(
     let identity = (process::current_id(), time::system_time());
     let taken = file.with(|session| control.ownership.acquire(session, cores, how, identity))?;
     let taken = taken.map_err(|_| refuse(Refusal::Busy))?;
+    if let Some(BusyCore { core, holder }) = taken {
+        let numbers = [identity.0, holder.pid, core].map(u64::from);
+        debug::note(
+            c"wperf: taken over by force: by process, from process, first core:",
+            numbers,
+        );
+    }
     let free = cores.iter().flat_map(|core| core_of(driver, core));
     let free_min = free
         .map(|core| core.describe().free.general.count_ones())

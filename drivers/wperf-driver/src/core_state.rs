@@ -8,7 +8,7 @@ use kernel::processor::{CurrentCore, Processor};
 use kernel::sync::SpinLock;
 use kernel::time::monotonic_ns;
 use pmu::backend::Pmu;
-use pmu::{Core, Model, Schedule, ScheduledEvent, SlotSet};
+use pmu::{Core, Durations, Model, Schedule, ScheduledEvent, SlotSet};
 use wperf_abi::State;
 
 /// Storage of a schedule.
@@ -27,6 +27,7 @@ struct Inner {
     before: Before,
     core: Core<Events>,
     period_ms: u32,
+    dpc_times: Durations,
 }
 
 /// What does not change once a core has been looked at.
@@ -56,6 +57,7 @@ impl CoreState {
                 before: Before::default(),
                 core: Core::default(),
                 period_ms: wperf_abi::PERIOD_DEFAULT_MS,
+                dpc_times: Durations::NONE,
             }),
         }
     }
@@ -114,15 +116,22 @@ impl CoreState {
         self.inner.lock().core.clear()
     }
 
-    /// Acts on the run of the core. On the core itself.
+    /// Acts on the run of the core, and notes how long that took. On the core itself.
     pub(crate) fn act(
         &self,
         here: &CurrentCore,
         act: impl FnOnce(&mut Core<Events>, &mut CorePmu<'_>, u64),
     ) {
+        let begin_ns = monotonic_ns();
         let mut inner = self.inner.lock();
         let (core, mut pmu) = inner.pmu(here);
         act(core, &mut pmu, monotonic_ns());
+        inner.dpc_times.add(monotonic_ns().saturating_sub(begin_ns));
+    }
+
+    /// How long the DPCs of the core took.
+    pub(crate) fn dpc_times(&self) -> Durations {
+        self.inner.lock().dpc_times
     }
 
     /// How often the core must be looked at while it counts; `None` if never. Units: ms.

@@ -49,5 +49,6 @@ pub(crate) fn ioctl(
         Request::Start(cores) => control::start(driver, file, cores),
         Request::Stop(cores) => control::stop(driver, file, cores),
         Request::Read(core) => control::read(driver, file, core, buffer),
+        Request::QueryDpcTimes(core) => query::dpc_times(driver, core, buffer),
     }
 }

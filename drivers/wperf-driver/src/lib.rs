@@ -2,11 +2,11 @@
 //!
 //! | module | does |
 //! |---|---|
-//! | [`dispatch`] | IOCTL → checked request → one call → complete answer |
-//! | [`control`] | what changes ownership and counting, one call at a time |
-//! | [`query`] | what anybody may ask |
-//! | [`core_state`] | one core: its processor, its run, its counters |
-//! | [`backend`] | hardware or software, as the core has it |
+//! | `dispatch` | IOCTL → checked request → one call → complete answer |
+//! | `control` | what changes ownership and counting, one call at a time |
+//! | `query` | what anybody may ask |
+//! | `core_state` | one core: its processor, its run, its counters |
+//! | `backend` | hardware or software, as the core has it |
 //!
 //! Nothing of the PMU is touched while nobody holds a core.
 #![no_std]

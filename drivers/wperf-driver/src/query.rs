@@ -1,6 +1,7 @@
 //! What anybody may ask: nothing here changes what a core does or who holds it.
 
 use crate::WperfDriver;
+use crate::control::core_of;
 use crate::core_state::Description;
 use crate::session::File;
 use kernel::irp::Buffer;
@@ -70,8 +71,8 @@ const fn bytes_of<T>() -> u32 {
 pub(crate) fn config(driver: &WperfDriver, buffer: &mut Buffer<'_>) -> Result<()> {
     let cores = driver.cores.count();
     buffer.check_room(size_of::<ConfigHeader>() + cores * size_of::<CoreConfig>())?;
-    let is_reserved = driver.control.lock().detect(driver).is_reserved();
-    let current = if is_reserved {
+    let reserved = driver.control.lock().detect(driver).reserved();
+    let current = if reserved.is_some() {
         config_flags::FREE_IS_CURRENT
     } else {
         0
@@ -97,20 +98,21 @@ pub(crate) fn config(driver: &WperfDriver, buffer: &mut Buffer<'_>) -> Result<()
         reserved: 0,
     };
     buffer.push(header.as_bytes())?;
-    driver
-        .cores
-        .iter()
-        .try_for_each(|(id, core)| buffer.push(core_config(id, &core.describe()).as_bytes()))
+    driver.cores.iter().try_for_each(|(id, core)| {
+        buffer.push(core_config(id, &core.describe(), reserved).as_bytes())
+    })
 }
 
-fn core_config(id: CoreId, core: &Description) -> CoreConfig {
+fn core_config(id: CoreId, core: &Description, reserved: Option<u64>) -> CoreConfig {
     let Description {
         processor,
         model,
         free,
     } = core;
     let place = processor::number(id);
-    let free_count = u16::try_from(free.general.count_ones()).unwrap_or(u16::MAX);
+    // A core that nobody holds yet has not been told what is reserved.
+    let counter_map = free.general & reserved.unwrap_or(u64::MAX);
+    let free_count = u16::try_from(counter_map.count_ones()).unwrap_or(u16::MAX);
     CoreConfig {
         core: id.0,
         pmu: model.kind(),
@@ -122,7 +124,7 @@ fn core_config(id: CoreId, core: &Description) -> CoreConfig {
         counter_bits: model.general_bits().into(),
         fixed_bits: model.fixed_bits().into(),
         pmu_version: model.version(),
-        counter_map: free.general,
+        counter_map,
         identification: processor.map_or(0, |processor| processor.identification),
         features: processor.map_or(0, |processor| processor.features),
     }
@@ -130,11 +132,7 @@ fn core_config(id: CoreId, core: &Description) -> CoreConfig {
 
 pub(crate) fn events(driver: &WperfDriver, core: u32, buffer: &mut Buffer<'_>) -> Result<()> {
     driver.control.lock().detect(driver);
-    let core_state = driver.cores.get(CoreId(core));
-    let model = core_state
-        .ok_or(kernel::status::STATUS_INVALID_PARAMETER)?
-        .describe()
-        .model;
+    let model = core_of(driver, core)?.describe().model;
     let events = model.supported().count();
     buffer.check_room(size_of::<EventsHeader>() + events * size_of::<SupportedEvent>())?;
     buffer.push(
@@ -188,4 +186,9 @@ pub(crate) fn ownership(driver: &WperfDriver, file: &File, buffer: &mut Buffer<'
         };
         buffer.push(record.as_bytes())
     })
+}
+
+pub(crate) fn dpc_times(driver: &WperfDriver, core: u32, buffer: &mut Buffer<'_>) -> Result<()> {
+    let times = core_of(driver, core)?.dpc_times();
+    buffer.push(times.record(core).as_bytes())
 }

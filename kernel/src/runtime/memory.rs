@@ -9,8 +9,8 @@ use core::arch::asm;
 ///
 /// # Safety
 /// As C's: both regions are valid for `bytes`; if they overlap, `to` is the lower.
-#[unsafe(no_mangle)]
-unsafe extern "C" fn memcpy(to: *mut u8, from: *const u8, bytes: usize) -> *mut u8 {
+#[cfg_attr(windows, unsafe(no_mangle))]
+pub(crate) unsafe extern "C" fn memcpy(to: *mut u8, from: *const u8, bytes: usize) -> *mut u8 {
     #[cfg(target_arch = "x86_64")]
     // SAFETY: promised by the caller; the direction flag is clear by convention.
     unsafe {
@@ -36,8 +36,8 @@ unsafe extern "C" fn memcpy(to: *mut u8, from: *const u8, bytes: usize) -> *mut 
 ///
 /// # Safety
 /// As C's: both regions are valid for `bytes`.
-#[unsafe(no_mangle)]
-unsafe extern "C" fn memmove(to: *mut u8, from: *const u8, bytes: usize) -> *mut u8 {
+#[cfg_attr(windows, unsafe(no_mangle))]
+pub(crate) unsafe extern "C" fn memmove(to: *mut u8, from: *const u8, bytes: usize) -> *mut u8 {
     if to.addr().wrapping_sub(from.addr()) >= bytes {
         // SAFETY: promised by the caller; `to` is below `from`, or they do not overlap.
         return unsafe { memcpy(to, from, bytes) };
@@ -66,8 +66,8 @@ unsafe extern "C" fn memmove(to: *mut u8, from: *const u8, bytes: usize) -> *mut
 ///
 /// # Safety
 /// As C's: the region is valid for `bytes`.
-#[unsafe(no_mangle)]
-unsafe extern "C" fn memset(to: *mut u8, value: i32, bytes: usize) -> *mut u8 {
+#[cfg_attr(windows, unsafe(no_mangle))]
+pub(crate) unsafe extern "C" fn memset(to: *mut u8, value: i32, bytes: usize) -> *mut u8 {
     #[cfg(target_arch = "x86_64")]
     // SAFETY: promised by the caller; the direction flag is clear by convention.
     unsafe {
@@ -89,8 +89,8 @@ unsafe extern "C" fn memset(to: *mut u8, value: i32, bytes: usize) -> *mut u8 {
 ///
 /// # Safety
 /// As C's: both regions are valid for `bytes`.
-#[unsafe(no_mangle)]
-unsafe extern "C" fn memcmp(a: *const u8, b: *const u8, bytes: usize) -> i32 {
+#[cfg_attr(windows, unsafe(no_mangle))]
+pub(crate) unsafe extern "C" fn memcmp(a: *const u8, b: *const u8, bytes: usize) -> i32 {
     for index in 0..bytes {
         // SAFETY: promised by the caller.
         let left = unsafe { a.wrapping_add(index).read() };

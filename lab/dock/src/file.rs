@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use lab_image::{Analysis, Image, ImageError, Symbols};
+use lab_image::{Image, ImageError, Loader, Symbols};
 use lab_ntos::{DriverFile, Symbol, Symbolize};
 
 /// Why a driver file can't be read.
@@ -64,7 +64,6 @@ pub fn read_driver(path: &Path) -> Result<Read, ReadError> {
         path: path.to_owned(),
         source,
     })?;
-    let analysis = Analysis::for_loading(&image);
     let symbols = Symbols::beside(&image, path);
     let no_symbols = symbols.as_ref().err().map(ToString::to_string);
     let symbols = symbols
@@ -76,8 +75,7 @@ pub fn read_driver(path: &Path) -> Result<Read, ReadError> {
     );
     let driver = DriverFile {
         name,
-        image: Arc::new(image),
-        analysis: Arc::new(analysis),
+        loader: Arc::new(Loader::new(Arc::new(image))),
         symbols,
     };
     Ok(Read { driver, no_symbols })

@@ -158,6 +158,9 @@ pub(crate) unsafe extern "sysv64" fn variadic_thunk() {
 
 /// Saves this context to `*from` and resumes the one saved at `to`.
 ///
+/// Floating-point control is not switched: host code runs with the default,
+/// and [`call_driver`] restores it after a driver has had its way.
+///
 /// # Safety
 /// `to` was saved by this function, or prepared by [`crate::fiber`], on a
 /// stack that nothing else runs on.
@@ -170,14 +173,8 @@ pub(crate) unsafe extern "sysv64" fn switch(from: *mut u64, to: u64) {
         "push r13",
         "push r14",
         "push r15",
-        "sub rsp, 8",
-        "stmxcsr [rsp]",
-        "fnstcw [rsp + 4]",
         "mov [rdi], rsp",
         "mov rsp, rsi",
-        "ldmxcsr [rsp]",
-        "fldcw [rsp + 4]",
-        "add rsp, 8",
         "pop r15",
         "pop r14",
         "pop r13",
@@ -199,36 +196,38 @@ pub(crate) unsafe extern "sysv64" fn fiber_entry() {
     )
 }
 
-/// What a patched read of a register calls: ecx = register in, edx:eax out,
-/// every other register and the flags preserved. Runs the access on the host
-/// stack; the second argument of the access is the driver's stack pointer,
-/// with eight saved words and the return address of the site above it.
-macro_rules! patched_read {
-    ($(#[$doc:meta])* $name:ident => $access:path) => {
+/// What a patched register access calls: ecx = register, for a write edx:eax
+/// = value, for a read edx:eax = result; every other register and the flags
+/// are preserved. Runs the access on the host stack. Its last argument is the
+/// driver's stack pointer, with `SAVED_WORDS` saved words and the return
+/// address of the site above it.
+macro_rules! patched_access {
+    ($(#[$doc:meta])* $name:ident => $access:path { $($arguments:literal)* } { $($result:literal)* }) => {
         $(#[$doc])*
         #[unsafe(naked)]
         pub(crate) unsafe extern "sysv64" fn $name() {
             naked_asm!(
                 "pushfq",
+                "push rax",
                 "push rcx",
+                "push rdx",
                 "push rsi",
                 "push rdi",
                 "push r8",
                 "push r9",
                 "push r10",
                 "push r11",
-                "mov rax, rsp",
+                "mov r8, rsp",
                 "mov rsp, gs:[{host_rsp}]",
                 "sub rsp, 0x80",
-                "mov [rsp + 0x70], rax",
+                "mov [rsp + 0x70], r8",
                 "movups [rsp], xmm0",
                 "movups [rsp + 0x10], xmm1",
                 "movups [rsp + 0x20], xmm2",
                 "movups [rsp + 0x30], xmm3",
                 "movups [rsp + 0x40], xmm4",
                 "movups [rsp + 0x50], xmm5",
-                "mov edi, ecx",
-                "mov rsi, rax",
+                $($arguments,)*
                 "call {access}",
                 "movups xmm0, [rsp]",
                 "movups xmm1, [rsp + 0x10]",
@@ -237,16 +236,16 @@ macro_rules! patched_read {
                 "movups xmm4, [rsp + 0x40]",
                 "movups xmm5, [rsp + 0x50]",
                 "mov rsp, [rsp + 0x70]",
-                "mov rdx, rax",
-                "shr rdx, 32",
-                "mov eax, eax",
+                $($result,)*
                 "pop r11",
                 "pop r10",
                 "pop r9",
                 "pop r8",
                 "pop rdi",
                 "pop rsi",
+                "pop rdx",
                 "pop rcx",
+                "pop rax",
                 "popfq",
                 "ret",
                 host_rsp = const HOST_RSP,
@@ -256,11 +255,25 @@ macro_rules! patched_read {
     };
 }
 
-patched_read! {
+/// Words that a patched access saves on the driver's stack.
+pub(crate) const SAVED_WORDS: u64 = 10;
+
+patched_access! {
     /// The routine of patched `rdmsr` sites.
     patched_rdmsr => crate::emulate::rdmsr_patched
+    { "mov edi, ecx" "mov rsi, r8" }
+    // The saved rdx and rax become the result.
+    { "mov rdx, rax" "shr rdx, 32" "mov eax, eax" "mov [rsp + 0x30], rdx" "mov [rsp + 0x40], rax" }
 }
-patched_read! {
+patched_access! {
     /// The routine of patched `rdpmc` sites.
     patched_rdpmc => crate::emulate::rdpmc_patched
+    { "mov edi, ecx" "mov rsi, r8" }
+    { "mov rdx, rax" "shr rdx, 32" "mov eax, eax" "mov [rsp + 0x30], rdx" "mov [rsp + 0x40], rax" }
+}
+patched_access! {
+    /// The routine of patched `wrmsr` sites.
+    patched_wrmsr => crate::emulate::wrmsr_patched
+    { "mov edi, ecx" "mov esi, eax" "shl rdx, 32" "or rsi, rdx" "mov rdx, r8" }
+    { }
 }

@@ -114,7 +114,9 @@ impl Cpu {
         if has_fsgsbase() {
             // SAFETY: host code on Linux never uses gs, so changing its base affects driver code only;
             // the kernel announced that the instruction is enabled.
-            unsafe { std::arch::asm!("wrgsbase {}", in(reg) self.block, options(nostack, nomem)) };
+            unsafe {
+                std::arch::asm!("wrgsbase {}", in(reg) self.block, options(nostack, preserves_flags))
+            };
         } else {
             const ARCH_SET_GS: libc::c_long = 0x1001;
             // SAFETY: as above, by system call.

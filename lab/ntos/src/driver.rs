@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use lab_image::{Analysis, Image, ImportName, MapError, MapOptions, MappedImage, SiteKind};
+use lab_image::{ImportName, Loader, MapError, MapOptions, SiteKind};
 use lab_verifier::{Leak, RuleId};
 use nt::NTSTATUS;
 use nt::base::UNICODE_STRING;
@@ -27,10 +27,8 @@ const COOKIE: u64 = 0x0000_9D2C_7F31_B6A5;
 pub struct DriverFile {
     /// Name for reports and of the service, without extension.
     pub name: String,
-    /// What was read.
-    pub image: Arc<Image>,
-    /// What must be patched.
-    pub analysis: Arc<Analysis>,
+    /// What was read, and what must be patched; keeps what repeated loads share.
+    pub loader: Arc<Loader>,
     /// Its debug information.
     pub symbols: Option<Arc<dyn Symbolize>>,
 }
@@ -75,8 +73,11 @@ impl Machine {
     /// Maps a driver and runs its `DriverEntry`.
     pub fn load(&self, file: &DriverFile) -> Result<Loaded, LoadError> {
         self.check_running()?;
-        if file.image.machine() != lab_image::Machine::X64 {
-            return Err(LoadError::Machine(format!("{:?}", file.image.machine())));
+        if file.loader.image().machine() != lab_image::Machine::X64 {
+            return Err(LoadError::Machine(format!(
+                "{:?}",
+                file.loader.image().machine()
+            )));
         }
         let base = self.map_module(file)?;
         let driver = match self.make_driver_object(&file.name, base) {
@@ -126,17 +127,21 @@ impl Machine {
             bind: &mut bind,
             routine: &mut |kind| match kind {
                 SiteKind::Rdmsr => Some(asm::patched_rdmsr as *const () as u64),
+                SiteKind::Wrmsr => Some(asm::patched_wrmsr as *const () as u64),
                 SiteKind::Rdpmc => Some(asm::patched_rdpmc as *const () as u64),
                 _ => None,
             },
             kusd_alias: crate::shared_page::address(),
             cookie: COOKIE,
         };
-        let image = MappedImage::map(&file.image, &file.analysis, options)?;
+        let image = file.loader.map(options)?;
         if unknown.len() > MAX_UNKNOWN_IMPORTS {
             return Err(LoadError::UnknownImports(unknown.len()));
         }
         let base = image.base();
+        if !image.analysis().kusd_references().is_empty() {
+            self.shares_page.set(true);
+        }
         let module = Module {
             name: file.name.clone(),
             image,
@@ -379,7 +384,7 @@ impl Machine {
         for block in self.irps.borrow().live(Origin::Driver) {
             add(RuleId::IrpLeft, "IRP".into(), get!(block, allocated_at));
         }
-        for thread in self.threads().iter() {
+        for thread in self.threads() {
             if thread.is_system_thread.get() && thread.state.get() != State::Free {
                 add(RuleId::ThreadLeft, "system thread".into(), 0);
             }

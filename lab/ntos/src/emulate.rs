@@ -5,6 +5,7 @@ use lab_image::SiteKind;
 use lab_verifier::RuleId;
 use nt::ke::DISPATCH_LEVEL;
 
+use crate::asm;
 use crate::fault::{Capture, GREGS};
 use crate::guest::{self, get};
 use crate::machine::{Machine, current};
@@ -297,12 +298,22 @@ pub(crate) extern "sysv64" fn rdpmc_patched(index: u32, driver_stack: u64) -> u6
     value.unwrap_or_else(|| machine.refuse_patched("rdpmc", "counter", index, driver_stack))
 }
 
+/// The access of a patched `wrmsr`, on the host stack.
+pub(crate) extern "sysv64" fn wrmsr_patched(index: u32, value: u64, driver_stack: u64) {
+    let machine = current();
+    let (cpu, now) = (machine.current_cpu.get(), machine.clock.now_ns());
+    if !machine.devices.wrmsr(cpu, index, value, now) {
+        machine.refuse_patched("wrmsr", "register", index, driver_stack);
+    }
+}
+
 impl Machine {
     fn refuse_patched(&self, instruction: &str, kind: &str, index: u32, driver_stack: u64) -> ! {
-        // Above the eight words that the routine saved is the return address into the trampoline.
-        let rip = guest::read((driver_stack + 64) as *const u64);
+        // Above the words that the routine saved is the return address into the trampoline.
+        let return_address = driver_stack + 8 * asm::SAVED_WORDS;
+        let rip = guest::read(return_address as *const u64);
         let mut registers = crate::unwind::Registers { rip, gpr: [0; 16] };
-        registers.set_rsp(driver_stack + 72);
+        registers.set_rsp(return_address + 8);
         let what =
             format!("{instruction} of {kind} {index:#x}, which this processor does not have");
         self.stop_with(crate::locate::Raw {

@@ -121,7 +121,9 @@ unsafe extern "C" fn on_fault(signal: i32, info: *mut libc::siginfo_t, context: 
     // SAFETY: the kernel passes a valid context to an SA_SIGINFO handler; it is ours until we return.
     let gregs = unsafe { &mut (*context).uc_mcontext.gregs };
     // SAFETY: likewise the information.
-    let address = unsafe { (*info).si_addr() } as u64;
+    let info = unsafe { &*info };
+    // SAFETY: the signals this handles carry an address.
+    let address = unsafe { info.si_addr() } as u64;
     let handled = try_current().is_some_and(|machine| machine.on_fault(signal, address, gregs));
     if !handled {
         // Not the driver's: let it end the process as it would have without us.
@@ -244,7 +246,7 @@ impl Machine {
     /// The word at the top of the kernel stack, if it points into a driver.
     fn return_address(&self, rsp: u64) -> Option<u64> {
         let id = self.running.get()?;
-        let word = (self.on_kernel_stack(id, rsp) && rsp % 8 == 0)
+        let word = (self.on_kernel_stack(id, rsp) && rsp.is_multiple_of(8))
             .then(|| crate::guest::read(rsp as *const u64))?;
         self.with_module(word, |_| word)
     }

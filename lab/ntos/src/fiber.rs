@@ -75,9 +75,8 @@ impl Fiber {
     /// Lays out the frame that the first [`asm::switch`] pops.
     pub(crate) fn prepare(&mut self, thread: ThreadId) {
         let top = self.map.wrapping_add(PAGE + HOST_STACK).cast::<u64>();
-        // mxcsr and x87 control word, r15 r14 r13 r12 rbx rbp, return address, padding.
+        // r15 r14 r13 r12 rbx rbp, return address, padding that makes the stack look called.
         let frame = [
-            0x0000_037F_0000_1F80,
             0,
             0,
             0,

@@ -6,9 +6,13 @@
 //! [`crate::fault`]) and the fiber never comes back here.
 #![expect(
     unsafe_code,
-    clippy::not_unsafe_ptr_arg_deref,
     reason = "the one place that dereferences driver pointers; a bad one faults and is a finding"
 )]
+
+/// A length of driver memory as a length of ours: the same on the 64-bit hosts there are.
+pub(crate) fn size(bytes: u64) -> usize {
+    usize::try_from(bytes).unwrap_or(usize::MAX)
+}
 
 /// Reads a value from driver memory.
 #[inline]

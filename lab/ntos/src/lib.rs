@@ -25,6 +25,7 @@ mod emulate;
 mod exports;
 mod fault;
 mod fiber;
+mod files;
 mod format;
 mod guest;
 mod irp;

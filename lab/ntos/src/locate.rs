@@ -216,6 +216,6 @@ impl Memory for Walk<'_> {
         let on_stack = self
             .thread
             .is_some_and(|id| self.machine.on_kernel_stack(id, address));
-        (on_stack && address % 8 == 0).then(|| guest::read(address as *const u64))
+        (on_stack && address.is_multiple_of(8)).then(|| guest::read(address as *const u64))
     }
 }

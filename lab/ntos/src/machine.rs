@@ -1,10 +1,11 @@
 //! A virtual machine: processors, kernel objects, devices, time.
 
-use std::cell::{Cell, Ref, RefCell};
+use std::cell::{Cell, RefCell};
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
+use elsa::FrozenVec;
 use lab_devices::{NoPmu, Registers};
 use lab_verifier::{Cpu as CpuState, Finding, RuleId};
 use nt::ke::KIRQL;
@@ -13,6 +14,7 @@ use crate::buffers::Buffers;
 use crate::clock::{Clock, ClockKind};
 use crate::cpu::Cpu;
 use crate::fault;
+use crate::files::Files;
 use crate::guest::{self, get};
 use crate::irp::Irps;
 use crate::layout::Slot;
@@ -20,7 +22,6 @@ use crate::locate::{Module, Raw};
 use crate::object::Objects;
 use crate::pool::{Pool, PoolLevel};
 use crate::process::{Process, SYSTEM_PROCESS};
-use crate::request::Client;
 use crate::resources::Resources;
 use crate::sched::{Thread, ThreadId};
 use crate::thunk::{UNKNOWN, thunks};
@@ -86,7 +87,7 @@ pub struct Stopped(pub Arc<Finding>);
 /// A virtual machine. One host thread runs it.
 pub struct Machine {
     pub(crate) cpus: Vec<Cpu>,
-    threads: RefCell<Vec<Box<Thread>>>,
+    threads: FrozenVec<Box<Thread>>,
     pub(crate) free_threads: RefCell<Vec<ThreadId>>,
     pub(crate) ready: RefCell<VecDeque<ThreadId>>,
     /// Contexts that are on a processor.
@@ -108,10 +109,12 @@ pub struct Machine {
     pub(crate) objects: RefCell<Objects>,
     pub(crate) irps: RefCell<Irps>,
     pub(crate) processes: RefCell<Vec<Process>>,
-    pub(crate) files: RefCell<HashMap<u64, Client>>,
+    pub(crate) files: RefCell<Files>,
     pub(crate) modules: RefCell<Vec<Module>>,
     pub(crate) resources: RefCell<Resources>,
     /// The system cancel spin lock, where drivers can't see it.
+    /// Whether a loaded driver reads times from the shared page.
+    pub(crate) shares_page: Cell<bool>,
     pub(crate) cancel_lock: Box<Cell<usize>>,
     pub(crate) devices: Box<dyn Registers>,
     pub(crate) debug_print: Box<dyn Fn(&str)>,
@@ -161,7 +164,7 @@ impl Machine {
         watchdog::start(config.hang_limit);
         let mut machine = Box::new(Self {
             cpus: Vec::new(),
-            threads: RefCell::default(),
+            threads: FrozenVec::new(),
             free_threads: RefCell::default(),
             ready: RefCell::default(),
             active: Cell::new(0),
@@ -182,6 +185,7 @@ impl Machine {
             files: RefCell::default(),
             modules: RefCell::default(),
             resources: RefCell::default(),
+            shares_page: Cell::new(false),
             cancel_lock: Box::default(),
             devices: config.devices,
             debug_print: config.debug_print,
@@ -287,24 +291,19 @@ impl Machine {
     /// The thread with this index.
     #[inline]
     pub(crate) fn thread(&self, id: ThreadId) -> &Thread {
-        let thread: *const Thread = &raw const *self.threads.borrow()[id.0];
-        #[expect(unsafe_code, reason = "threads are boxed and never removed")]
-        // SAFETY: the box is not moved or dropped before the machine is, which `self` outlives.
-        unsafe {
-            &*thread
-        }
+        &self.threads[id.0]
     }
 
     pub(crate) fn thread_count(&self) -> usize {
-        self.threads.borrow().len()
+        self.threads.len()
     }
 
     pub(crate) fn push_thread(&self, thread: Thread) {
-        self.threads.borrow_mut().push(Box::new(thread));
+        self.threads.push(Box::new(thread));
     }
 
-    pub(crate) fn threads(&self) -> Ref<'_, Vec<Box<Thread>>> {
-        self.threads.borrow()
+    pub(crate) fn threads(&self) -> impl Iterator<Item = &Thread> {
+        self.threads.iter()
     }
 
     /// The processor that runs now.
@@ -327,11 +326,16 @@ impl Machine {
 
     /// Address in driver code behind the kernel call under way; 0 outside one.
     pub(crate) fn call_site(&self) -> u64 {
-        let Some(id) = self.running.get() else {
+        let in_driver = self
+            .running
+            .get()
+            .is_some_and(|id| self.thread(id).depth.get() > 0);
+        if !in_driver {
             return 0;
-        };
-        let rsp = self.slot().rsp;
-        if self.thread(id).depth.get() == 0 || !self.on_kernel_stack(id, rsp) {
+        }
+        // Zero until the first kernel call of a thread; else where its last one put its return address.
+        let rsp: u64 = get!(self.cpu().area(), slot.rsp);
+        if rsp == 0 {
             return 0;
         }
         guest::read(rsp as *const u64)
@@ -389,7 +393,7 @@ impl Machine {
         CpuState {
             index: self.current_cpu.get(),
             irql: self.irql(),
-            thread: self.running.get().map_or(0, |id| thread_id(id)),
+            thread: self.running.get().map_or(0, thread_id),
             process: process.unwrap_or(SYSTEM_PROCESS),
         }
     }

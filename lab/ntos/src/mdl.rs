@@ -14,7 +14,7 @@ impl Machine {
     /// An MDL for a buffer, in kernel-owned pool; null without memory.
     pub(crate) fn allocate_mdl(&self, address: u64, len: usize) -> *mut MDL {
         let first = address & !(PAGE - 1);
-        let pages = (address + len as u64).next_multiple_of(PAGE) / PAGE - first / PAGE;
+        let pages = (address + len as u64).div_ceil(PAGE) - first / PAGE;
         let size = size_of::<MDL>() as u64 + 8 * pages;
         let site = self.call_site();
         let tag = u32::from_le_bytes(*b"Mdl ");

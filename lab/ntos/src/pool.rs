@@ -119,7 +119,7 @@ impl Pool {
         let base = unsafe {
             libc::mmap(
                 ptr::null_mut(),
-                ARENA as usize,
+                guest::size(ARENA),
                 libc::PROT_NONE,
                 libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE,
                 -1,
@@ -169,13 +169,13 @@ impl Pool {
         guest::set_bytes(
             block.head() as *mut u8,
             PATTERN,
-            (address - block.head()) as usize,
+            guest::size(address - block.head()),
         );
-        guest::set_bytes(address as *mut u8, FRESH, size as usize);
+        guest::set_bytes(address as *mut u8, FRESH, guest::size(size));
         guest::set_bytes(
             (address + size) as *mut u8,
             PATTERN,
-            (end - address - size) as usize,
+            guest::size(end - address - size),
         );
         self.spans.insert(start, block);
         self.live += 1;
@@ -234,14 +234,14 @@ impl Pool {
                 unsafe {
                     libc::madvise(
                         start as *mut _,
-                        (block.pages * PAGE) as usize,
+                        guest::size(block.pages * PAGE),
                         libc::MADV_DONTNEED,
                     )
                 };
                 protect(start, block.pages, libc::PROT_NONE);
             }
             PoolLevel::Poison => {
-                guest::set_bytes(block.address as *mut u8, FREED, block.size as usize)
+                guest::set_bytes(block.address as *mut u8, FREED, guest::size(block.size))
             }
         }
         self.spans.insert(
@@ -318,13 +318,13 @@ impl Block {
 
 fn protect(start: u64, pages: u64, protection: i32) -> bool {
     // SAFETY: the pages are inside the arena, and only driver memory is there.
-    unsafe { libc::mprotect(start as *mut _, (pages * PAGE) as usize, protection) == 0 }
+    unsafe { libc::mprotect(start as *mut _, guest::size(pages * PAGE), protection) == 0 }
 }
 
 impl Drop for Pool {
     fn drop(&mut self) {
         // SAFETY: the arena is ours; the machine that used it is being dropped.
-        unsafe { libc::munmap(self.base as *mut _, ARENA as usize) };
+        unsafe { libc::munmap(self.base as *mut _, guest::size(ARENA)) };
     }
 }
 

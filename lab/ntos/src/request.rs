@@ -17,6 +17,7 @@ use nt::status::{
 };
 
 use crate::buffers::Buffer;
+use crate::files::OpenFile;
 use crate::guest::{field, get, set};
 use crate::irp::{IrpBlock, Origin, Phase, block_of, transfer};
 use crate::machine::{Machine, Stopped};
@@ -35,7 +36,10 @@ pub struct Client {
 
 /// An open file of a device.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash, PartialOrd, Ord)]
-pub struct FileId(u64);
+pub struct FileId {
+    pub(crate) index: u32,
+    pub(crate) generation: u32,
+}
 
 /// How a request ended.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -100,7 +104,7 @@ impl Machine {
         };
         let completion = self.perform(file, ask, &mut [])?;
         if completion.status.is_success() {
-            return Ok(Ok(FileId(file)));
+            return Ok(Ok(file));
         }
         self.drop_file(file);
         Ok(Err(completion.status))
@@ -140,8 +144,8 @@ impl Machine {
         rest: &str,
         access: u32,
         client: Client,
-    ) -> Result<u64, NTSTATUS> {
-        self.process(client.process)?;
+    ) -> Result<FileId, NTSTATUS> {
+        let process = self.process(client.process)?;
         let address = self
             .allocate_object(size_of::<FILE_OBJECT>() as u64, b"File", Kind::File)
             .ok_or(STATUS_INSUFFICIENT_RESOURCES)?;
@@ -158,9 +162,13 @@ impl Machine {
         if !rest.is_empty() {
             set!(file, FileName = self.keep_string(rest));
         }
-        self.files.borrow_mut().insert(address, client);
         self.add_files(client.process, 1);
-        Ok(address)
+        let file = OpenFile {
+            object: address,
+            client,
+            process,
+        };
+        Ok(self.files.borrow_mut().insert(file))
     }
 
     /// `DeviceIoControl`, to its end. Output is copied as the I/O manager does: not for an error.
@@ -232,7 +240,7 @@ impl Machine {
             output_len,
         };
         let neither = code & 3 == METHOD_NEITHER;
-        Ok(self.begin(file.0, ask, neither))
+        Ok(self.begin(file, ask, neither))
     }
 
     /// The buffers of an IOCTL by its method: system or input, and output.
@@ -295,7 +303,15 @@ impl Machine {
             });
         }
         let len = data.len().max(output.len());
-        let device = get!(file.0 as *mut FILE_OBJECT, DeviceObject);
+        let device = match self.file_object(file) {
+            Ok(object) => get!(object, DeviceObject),
+            Err(status) => {
+                return Ok(Completion {
+                    status,
+                    information: 0,
+                });
+            }
+        };
         let Ok(buffer) = self.buffers.borrow_mut().take(data, len) else {
             return Ok(Completion {
                 status: STATUS_INSUFFICIENT_RESOURCES,
@@ -334,7 +350,7 @@ impl Machine {
             output: user,
             output_len: output.len(),
         };
-        match self.begin(file.0, ask, neither) {
+        match self.begin(file, ask, neither) {
             Ok(request) => self.wait_for(request, output),
             Err(status) => Ok(Completion {
                 status,
@@ -346,7 +362,7 @@ impl Machine {
     /// Closes a file: `IRP_MJ_CLEANUP`, cancellation of what is pending, `IRP_MJ_CLOSE`.
     pub fn close(&self, file: FileId) -> Result<NTSTATUS, Stopped> {
         self.check_running()?;
-        if !self.files.borrow().contains_key(&file.0) {
+        if self.files.borrow().get(file).is_none() {
             return Ok(STATUS_INVALID_HANDLE);
         }
         let ask = |major| Ask {
@@ -356,30 +372,29 @@ impl Machine {
             output: None,
             output_len: 0,
         };
-        let cleanup = self.perform(file.0, ask(IRP_MJ_CLEANUP), &mut [])?;
-        self.perform(file.0, ask(IRP_MJ_CLOSE), &mut [])?;
-        self.drop_file(file.0);
+        let cleanup = self.perform(file, ask(IRP_MJ_CLEANUP), &mut [])?;
+        self.perform(file, ask(IRP_MJ_CLOSE), &mut [])?;
+        self.drop_file(file);
         Ok(cleanup.status)
     }
 
     /// Closes every open file, as when all processes end.
     pub fn close_all(&self) -> Result<(), Stopped> {
-        let mut files: Vec<u64> = self.files.borrow().keys().copied().collect();
-        files.sort_unstable();
+        let files = self.files.borrow().all();
         files
             .into_iter()
-            .try_for_each(|file| self.close(FileId(file)).map(drop))
+            .try_for_each(|file| self.close(file).map(drop))
     }
 
-    fn drop_file(&self, file: u64) {
-        let device = get!(file as *mut FILE_OBJECT, DeviceObject);
+    fn drop_file(&self, file: FileId) {
+        let Some(file) = self.files.borrow_mut().remove(file) else {
+            return;
+        };
+        let device = get!(file.object as *mut FILE_OBJECT, DeviceObject);
         set!(device, ReferenceCount = get!(device, ReferenceCount) - 1);
-        let client = self.files.borrow_mut().remove(&file);
-        self.free_object(file);
+        self.free_object(file.object);
         self.finish_delete(device as u64);
-        if let Some(client) = client {
-            self.add_files(client.process, -1);
-        }
+        self.add_files(file.client.process, -1);
     }
 
     /// Files that are open.
@@ -387,11 +402,13 @@ impl Machine {
         self.files.borrow().len()
     }
 
+    fn file_object(&self, file: FileId) -> Result<*mut FILE_OBJECT, NTSTATUS> {
+        let file = self.files.borrow().get(file).ok_or(STATUS_INVALID_HANDLE)?;
+        Ok(file.object as *mut FILE_OBJECT)
+    }
+
     fn check_access(&self, file: FileId, needed: u32) -> Result<(), NTSTATUS> {
-        if !self.files.borrow().contains_key(&file.0) {
-            return Err(STATUS_INVALID_HANDLE);
-        }
-        let object = file.0 as *mut FILE_OBJECT;
+        let object = self.file_object(file)?;
         let held = u32::from(get!(object, ReadAccess)) | u32::from(get!(object, WriteAccess)) << 1;
         if needed & !held == 0 {
             Ok(())
@@ -400,7 +417,12 @@ impl Machine {
         }
     }
 
-    fn perform(&self, file: u64, ask: Ask<'_>, output: &mut [u8]) -> Result<Completion, Stopped> {
+    fn perform(
+        &self,
+        file: FileId,
+        ask: Ask<'_>,
+        output: &mut [u8],
+    ) -> Result<Completion, Stopped> {
         match self.begin(file, ask, false) {
             Ok(request) => self.wait_for(request, output),
             Err(status) => Ok(Completion {
@@ -411,16 +433,11 @@ impl Machine {
     }
 
     /// Builds the IRP of a request and sends it from a thread of the client's process.
-    fn begin(&self, file: u64, ask: Ask<'_>, neither: bool) -> Result<Request, NTSTATUS> {
-        let client = self
-            .files
-            .borrow()
-            .get(&file)
-            .copied()
-            .ok_or(STATUS_INVALID_HANDLE)?;
-        let process = self.process(client.process)?;
-        let thread = self.free_thread(process)?;
-        let device = self.top_of_stack(get!(file as *mut FILE_OBJECT, DeviceObject));
+    fn begin(&self, file: FileId, ask: Ask<'_>, neither: bool) -> Result<Request, NTSTATUS> {
+        let file = self.files.borrow().get(file).ok_or(STATUS_INVALID_HANDLE)?;
+        let thread = self.free_thread(file.process)?;
+        let object = file.object as *mut FILE_OBJECT;
+        let device = self.top_of_stack(get!(object, DeviceObject));
         let irp = self.allocate_irp(get!(device, StackSize), Origin::Request, 0);
         if irp.is_null() {
             self.reuse_thread(thread);
@@ -428,7 +445,7 @@ impl Machine {
         }
         set!(irp, RequestorMode = UserMode);
         set!(irp, Thread = self.thread(thread).object.get() as *mut _);
-        set!(irp, OriginalFileObject = file as *mut FILE_OBJECT);
+        set!(irp, OriginalFileObject = object);
         if let Some(buffer) = ask.buffer.filter(|_| !neither) {
             set!(irp, SystemBuffer = buffer.address as *mut _);
         }
@@ -440,7 +457,7 @@ impl Machine {
         }
         let stack = get!(irp, CurrentStackLocation).wrapping_sub(1);
         set!(stack, MajorFunction = ask.major);
-        set!(stack, FileObject = file as *mut FILE_OBJECT);
+        set!(stack, FileObject = object);
         (ask.fill)(stack, irp);
         let request = Request {
             irp,
@@ -514,10 +531,10 @@ impl Machine {
         let status = get!(irp, IoStatus.Status);
         let information = get!(irp, IoStatus.Information);
         let copied = information.min(request.output_len).min(output.len());
-        if !status.is_error() {
-            if let Some(buffer) = request.output.or(request.buffer) {
-                buffer.copy_to(&mut output[..copied]);
-            }
+        if !status.is_error()
+            && let Some(buffer) = request.output.or(request.buffer)
+        {
+            buffer.copy_to(&mut output[..copied]);
         }
         self.release(request);
         Completion {

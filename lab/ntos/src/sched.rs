@@ -103,7 +103,7 @@ pub(crate) enum Ran {
 /// Entry of every fiber: does one job after the other.
 pub(crate) unsafe extern "sysv64" fn fiber_main(thread: u64) -> ! {
     let machine = current();
-    let id = ThreadId(thread as usize);
+    let id = ThreadId(guest::size(thread));
     loop {
         machine.do_job(id);
         machine.thread(id).state.set(State::Free);
@@ -270,16 +270,29 @@ impl Machine {
         if !cpu.in_dpc.get() {
             cpu.set_current_thread(thread.object.get());
         }
-        crate::shared_page::set_times(self.clock.now_ns(), self.clock.filetime(), self.cpus.len());
+        if self.shares_page.get() {
+            crate::shared_page::set_times(
+                self.clock.now_ns(),
+                self.clock.filetime(),
+                self.cpus.len(),
+            );
+        }
         let area = cpu.area();
         let fiber = thread.fiber.get();
-        guest::set!(area, slot = guest::get!(fiber, slot));
+        // A thread that is not in driver code has no kernel call to remember.
+        let slot = if thread.depth.get() > 0 {
+            guest::get!(fiber, slot)
+        } else {
+            Slot::default()
+        };
+        guest::set!(area, slot = slot);
         guest::set!(area, host_rsp = guest::get!(fiber, host_rsp));
         let saved = guest::get!(fiber, saved_rsp);
         // SAFETY: the fiber's context was saved by `switch` or prepared by `Fiber::new`, and nothing runs on it.
         unsafe { asm::switch(self.main_rsp.as_ptr(), saved) };
-        let slot: Slot = guest::get!(area, slot);
-        guest::set!(fiber, slot = slot);
+        if thread.depth.get() > 0 {
+            guest::set!(fiber, slot = guest::get!(area, slot));
+        }
         guest::set!(fiber, host_rsp = guest::get!(area, host_rsp));
         thread.irql.set(cpu.irql());
         self.running.set(None);

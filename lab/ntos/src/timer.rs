@@ -54,7 +54,10 @@ impl Timers {
     }
 
     fn first(&self) -> Option<u64> {
-        self.queue.keys().next().map(|key| key.0)
+        if self.queue.is_empty() {
+            return None;
+        }
+        self.queue.first_key_value().map(|(key, _)| key.0)
     }
 
     fn pop_due(&mut self, now: u64) -> Option<TimerKind> {
@@ -83,6 +86,7 @@ impl Timers {
 
 impl Machine {
     /// When the next timer is due (ns since boot).
+    #[inline]
     pub(crate) fn next_due(&self) -> Option<u64> {
         self.timers.borrow().first()
     }

@@ -123,11 +123,9 @@ fn undo_codes(
         let rsp = registers.rsp();
         slot += 1;
         match operation {
-            0 => {
-                if executed {
-                    registers.gpr[operand] = memory.stack_word(rsp)?;
-                    registers.set_rsp(rsp + 8);
-                }
+            0 if executed => {
+                registers.gpr[operand] = memory.stack_word(rsp)?;
+                registers.set_rsp(rsp + 8);
             }
             1 => {
                 let size = if operand == 0 {

@@ -4,6 +4,7 @@
 //! - [`schedule`]: groups of events onto counters, in windows that take turns when they must.
 //! - [`Core`]: the run of one core: start, stop, tick, totals, generations.
 //! - [`Ownership`]: who holds which core.
+//! - [`Durations`]: how long something took, every time.
 //! - [`backend`]: registers behind small traits, each with a fake that is stricter than hardware.
 //!
 //! Nothing here allocates: storage comes from the caller.
@@ -15,12 +16,14 @@ extern crate std;
 
 pub mod backend;
 mod counting;
+mod durations;
 mod model;
 mod ownership;
 mod schedule;
 mod slot;
 
 pub use counting::{Core, Totals};
+pub use durations::Durations;
 pub use model::{ArmModel, Model, Placement, X86Model};
 pub use ownership::{BusyCore, Holder, Ownership, Session, SessionId};
 pub use schedule::{Free, Place, Schedule, ScheduleError, ScheduledEvent, schedule};

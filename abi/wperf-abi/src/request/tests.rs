@@ -152,7 +152,7 @@ fn an_unknown_mode_is_refused() {
 }
 
 fn cases() -> ProptestConfig {
-    let cases = if cfg!(miri) { 4 } else { 512 };
+    let cases = if cfg!(miri) { 1 } else { 512 };
     ProptestConfig {
         cases,
         failure_persistence: None,

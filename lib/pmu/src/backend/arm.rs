@@ -1,7 +1,7 @@
 //! Arm PMUv3.
 //!
 //! PMCR_EL0 is shared with the operating system, which also reads the cycle counter: PMCR_EL0 is
-//! only ever read, changed and written back, its reset bits are never used, counters are started and
+//! only ever read, changed and written back (its reset bits read as zero), counters are started and
 //! stopped by PMCNTENSET/PMCNTENCLR of their own, and the cycle counter is never written: totals are
 //! differences. Source: Arm ARM DDI 0487 D13, D24.5.
 
@@ -43,8 +43,6 @@ pub trait ArmRegisters {
 }
 
 const CONTROL_ENABLE: u64 = 1;
-/// Bits of PMCR_EL0 that act when written with 1: P (reset events), C (reset cycles).
-const CONTROL_RESETS: u64 = 0b110;
 /// Bit of the cycle counter in the enable, overflow and interrupt registers.
 const CYCLE_BIT: u64 = 1 << 31;
 const EXCLUDE_EL1: u64 = 1 << 31;
@@ -75,10 +73,6 @@ impl<'s, R: ArmRegisters> ArmPmu<'s, R> {
             before,
         }
     }
-
-    fn control(&mut self) -> u64 {
-        self.registers.read(ArmRegister::Control) & !CONTROL_RESETS
-    }
 }
 
 const fn bits(slots: SlotSet) -> u64 {
@@ -100,7 +94,7 @@ impl<R: ArmRegisters> Pmu for ArmPmu<'_, R> {
     }
 
     fn begin(&mut self) {
-        let control = self.control();
+        let control = self.registers.read(ArmRegister::Control);
         self.before.was_enabled = control & CONTROL_ENABLE != 0;
         if !self.before.was_enabled {
             self.registers
@@ -111,7 +105,7 @@ impl<R: ArmRegisters> Pmu for ArmPmu<'_, R> {
 
     fn end(&mut self) {
         if !self.before.was_enabled {
-            let control = self.control();
+            let control = self.registers.read(ArmRegister::Control);
             self.registers
                 .write(ArmRegister::Control, control & !CONTROL_ENABLE);
         }

@@ -207,6 +207,8 @@ struct Bench {
     window: u16,
     is_counting: bool,
     generation: u64,
+    /// Events since the last harvest: what only the counters know yet.
+    unharvested: u64,
 }
 
 impl Bench {
@@ -222,6 +224,7 @@ impl Bench {
             window: 0,
             is_counting: false,
             generation: 0,
+            unharvested: 0,
         }
     }
 
@@ -267,16 +270,24 @@ impl Bench {
                 }
             }
             Step::Read => self.core.harvest(&mut pmu, now_ns),
-            Step::Run(amount) => self.run(amount.into()),
+            Step::Run(amount) => return self.run(amount.into()),
+        }
+        if !matches!(step, Step::Start | Step::Assign(_) | Step::ChangeOwner) {
+            self.unharvested = 0;
         }
     }
 
     fn run(&mut self, amount: u64) {
+        // Sixteen bits hold two steps: beyond that, harvest as the timer would.
+        if self.unharvested + amount > 240 {
+            self.apply(&Step::Read);
+        }
         self.fake.advance(|code, _| amount * u64::from(code & 0xFF));
         self.now_ns += amount;
         if !self.is_counting {
             return;
         }
+        self.unharvested += amount;
         for (index, (place, value, running_ns)) in self.expected.iter_mut().enumerate() {
             let counts = match *place {
                 Place::Always(_) => true,
@@ -288,9 +299,6 @@ impl Bench {
                 *running_ns += amount;
             }
         }
-        // Sixteen bits hold one step at most: harvest as the timer would.
-        self.core
-            .harvest(&mut X86Pmu::new(self.model, &mut self.fake), self.now_ns);
     }
 
     fn check(&self) -> Result<(), TestCaseError> {
@@ -300,6 +308,9 @@ impl Bench {
         };
         prop_assert_eq!(totals.generation, self.generation);
         prop_assert_eq!(self.core.state() == State::Counting, self.is_counting);
+        if self.unharvested > 0 {
+            return Ok(());
+        }
         for (count, &(_, value, running_ns)) in counts.zip(&self.expected) {
             prop_assert_eq!((count.value, count.running_ns), (value, running_ns));
         }
@@ -311,8 +322,11 @@ impl Bench {
     }
 }
 
+/// Miri takes a second for a step.
+const STEPS: usize = if cfg!(miri) { 6 } else { 80 };
+
 fn cases() -> ProptestConfig {
-    let cases = if cfg!(miri) { 2 } else { 1024 };
+    let cases = if cfg!(miri) { 1 } else { 1024 };
     ProptestConfig {
         cases,
         failure_persistence: None,
@@ -325,7 +339,7 @@ proptest! {
 
     #[test]
     fn no_value_of_an_older_generation_is_ever_read(
-        steps in prop::collection::vec(step(), 1..80),
+        steps in prop::collection::vec(step(), 1..STEPS),
     ) {
         let mut bench = Bench::new();
         for step in &steps {

@@ -166,8 +166,10 @@ fn software_events_share_their_source() {
     assert_eq!(places, [Always(Fixed(0)), Always(Fixed(0))]);
 }
 
+const EVENTS: usize = if cfg!(miri) { 5 } else { 60 };
+
 fn cases() -> ProptestConfig {
-    let cases = if cfg!(miri) { 2 } else { 512 };
+    let cases = if cfg!(miri) { 1 } else { 512 };
     ProptestConfig {
         cases,
         failure_persistence: None,
@@ -190,7 +192,7 @@ proptest! {
 
     #[test]
     fn no_window_uses_a_counter_twice_or_splits_a_group_or_takes_what_is_not_free(
-        raw in prop::collection::vec((code(), any::<bool>()), 1..60),
+        raw in prop::collection::vec((code(), any::<bool>()), 1..EVENTS),
         general in 1..16u64, fixed in 0..8u32,
     ) {
         let mut group = 0;
