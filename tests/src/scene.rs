@@ -177,7 +177,9 @@ const fn counted(code: Architectural, group: u16) -> AssignEvent {
 pub fn valid_input(ioctl: Ioctl) -> Vec<u8> {
     match ioctl {
         Ioctl::QueryVersion | Ioctl::QueryConfig | Ioctl::QueryOwnership => Vec::new(),
-        Ioctl::QueryEvents | Ioctl::Read => [CORES[0].to_le_bytes(), [0; 4]].concat(),
+        Ioctl::QueryEvents | Ioctl::QueryDpcTimes | Ioctl::Read => {
+            [CORES[0].to_le_bytes(), [0; 4]].concat()
+        }
         Ioctl::Acquire => acquire_input(AcquireMode::NORMAL, &CORES),
         Ioctl::Assign => encode_assign(&CORES, &EVENTS, 10),
         Ioctl::Release | Ioctl::Reset | Ioctl::Start | Ioctl::Stop => encode_core_set(&CORES),

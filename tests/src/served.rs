@@ -41,7 +41,9 @@ impl Served {
         served
     }
 
-    fn client(&self) -> Option<Client> {
+    /// A connection of this process; `None` while nobody listens.
+    #[must_use]
+    pub fn client(&self) -> Option<Client> {
         Client::connect(&SocketPath::Given(self.socket())).ok()
     }
 

@@ -15,6 +15,8 @@ use crate::{READ_WRITE, read};
 pub const OWNER: u64 = 1000;
 /// Process of the second.
 pub const STRANGER: u64 = 2000;
+/// Resolution of the system's clock.
+pub const CLOCK_NS: u64 = 100;
 /// What the lab fills output buffers with, so that bytes nobody wrote show.
 const UNWRITTEN: u8 = 0xCB;
 /// What the client's own buffer holds before a call.
@@ -177,4 +179,20 @@ pub fn expected(core: u32, event: &AssignEvent, from_ns: u64, to_ns: u64) -> u64
     };
     let cpu = core as usize;
     Model::total(cpu, counted, to_ns) - Model::total(cpu, counted, from_ns)
+}
+
+/// Each count is what the model counts in the time that the event was on a counter.
+pub fn assert_exact(core: u32, events: &[AssignEvent], (head, counts): &Totals) {
+    assert_eq!(counts.len(), events.len());
+    for (count, event) in counts.iter().zip(events) {
+        let right = expected(core, event, 0, count.running_ns);
+        // Rounding of the model's rates: each start, and each window.
+        let slack = head.rotations + 4;
+        assert!(
+            count.value.abs_diff(right) <= slack,
+            "core {core}: {count:?}, not {right}"
+        );
+        assert_eq!((count.code, count.group), (event.code, event.group));
+        assert_eq!(count.enabled_ns, head.enabled_ns);
+    }
 }

@@ -178,7 +178,7 @@ fn hostile_core_sets() -> Vec<Hostile> {
         let input = acquire_input(AcquireMode(mode), &CORES);
         calls.push((Ioctl::Acquire, input, Refusal::BadRequest));
     }
-    for ioctl in [Ioctl::Read, Ioctl::QueryEvents] {
+    for ioctl in [Ioctl::Read, Ioctl::QueryEvents, Ioctl::QueryDpcTimes] {
         for core in [NOT_THERE, 2048, u32::MAX] {
             calls.push((
                 ioctl,
@@ -337,7 +337,7 @@ fn mutate(mut input: Vec<u8>, mutations: &[Mutation]) -> Vec<u8> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(1500) })]
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(400) })]
 
     #[test]
     fn a_mutated_request_is_done_whole_or_not_at_all(
