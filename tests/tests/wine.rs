@@ -167,6 +167,8 @@ mod wine {
         command
             .current_dir(folder)
             .env("WINEPREFIX", folder.join("prefix"))
+            // Where the server keeps its socket: with all else, to be removed at the end.
+            .env("XDG_RUNTIME_DIR", folder)
             .env("WINEDEBUG", "-all")
             // No offer to install what a driver does not need.
             .env("WINEDLLOVERRIDES", "mscoree,mshtml=")
