@@ -1,6 +1,10 @@
 //! End-to-end tests over built drivers: what they share.
 #![forbid(unsafe_code)]
 
+pub mod scene;
+pub mod served;
+pub mod wperf;
+
 use std::path::{Path, PathBuf};
 
 use lab_dock::{Dock, Options, Read, read_driver};

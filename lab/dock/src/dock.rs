@@ -140,9 +140,15 @@ impl Dock {
     }
 
     /// Unloads the driver and says what it left behind; a second time nothing.
+    ///
+    /// Windows does not call `DriverUnload` while a file of the driver is open, so open ones are
+    /// closed first.
     pub fn unload(&mut self) -> Result<Vec<Leak>, Stopped> {
         match self.driver.take() {
-            Some(driver) => self.machine.unload(driver),
+            Some(driver) => {
+                self.machine.close_all()?;
+                self.machine.unload(driver)
+            }
             None => Ok(Vec::new()),
         }
     }

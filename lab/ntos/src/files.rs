@@ -54,6 +54,18 @@ impl Files {
         Some(file)
     }
 
+    /// The open ones.
+    pub(crate) fn all(&self) -> Vec<FileId> {
+        (0u32..)
+            .zip(&self.entries)
+            .filter(|(_, entry)| entry.file.is_some())
+            .map(|(index, entry)| FileId {
+                index,
+                generation: entry.generation,
+            })
+            .collect()
+    }
+
     pub(crate) fn len(&self) -> usize {
         self.entries.len() - self.free.len()
     }

@@ -378,6 +378,14 @@ impl Machine {
         Ok(cleanup.status)
     }
 
+    /// Closes every open file, as when all processes end.
+    pub fn close_all(&self) -> Result<(), Stopped> {
+        let files = self.files.borrow().all();
+        files
+            .into_iter()
+            .try_for_each(|file| self.close(file).map(drop))
+    }
+
     fn drop_file(&self, file: FileId) {
         let Some(file) = self.files.borrow_mut().remove(file) else {
             return;
