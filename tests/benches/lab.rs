@@ -1,4 +1,8 @@
 //! The lab's published figures, each beside a reference from the same run.
+#![expect(
+    missing_docs,
+    reason = "criterion's macro makes an undocumented function"
+)]
 
 use std::hint::black_box;
 use std::process::Command;

@@ -1,6 +1,7 @@
 //! From a file to a driver that can be loaded.
 
 use std::path::{Path, PathBuf};
+use std::rc::Rc;
 use std::sync::Arc;
 
 use lab_image::{Image, ImageError, Loader, Symbols};
@@ -68,7 +69,7 @@ pub fn read_driver(path: &Path) -> Result<Read, ReadError> {
     let no_symbols = symbols.as_ref().err().map(ToString::to_string);
     let symbols = symbols
         .ok()
-        .map(|symbols| Arc::new(FromPdb(symbols)) as Arc<dyn Symbolize>);
+        .map(|symbols| Rc::new(FromPdb(symbols)) as Rc<dyn Symbolize>);
     let name = path.file_stem().map_or_else(
         || "driver".into(),
         |stem| stem.to_string_lossy().into_owned(),

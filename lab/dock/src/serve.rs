@@ -237,7 +237,8 @@ impl Server {
             }
         }
         let connection = &self.connections[index];
-        Ok(!gone && !(connection.closing && !connection.has_outgoing()))
+        let is_done = connection.closing && !connection.has_outgoing();
+        Ok(!(gone || is_done))
     }
 
     /// Closes what a client left open, as the I/O manager does when a process dies.

@@ -1,5 +1,6 @@
 //! A driver in the machine: loading, `DriverEntry`, unloading, what it left behind.
 
+use std::rc::Rc;
 use std::sync::Arc;
 
 use lab_image::{ImportName, Loader, MapError, MapOptions, SiteKind};
@@ -30,7 +31,7 @@ pub struct DriverFile {
     /// What was read, and what must be patched; keeps what repeated loads share.
     pub loader: Arc<Loader>,
     /// Its debug information.
-    pub symbols: Option<Arc<dyn Symbolize>>,
+    pub symbols: Option<Rc<dyn Symbolize>>,
 }
 
 /// Why a driver could not be loaded.

@@ -1,6 +1,6 @@
 //! From addresses to places in driver code, and from a raw finding to a report.
 
-use std::sync::Arc;
+use std::rc::Rc;
 
 use lab_image::MappedImage;
 use lab_verifier::{Access, Cpu, Finding, Frame, RuleId};
@@ -35,7 +35,7 @@ pub struct Symbol {
 pub(crate) struct Module {
     pub(crate) name: String,
     pub(crate) image: MappedImage,
-    pub(crate) symbols: Option<Arc<dyn Symbolize>>,
+    pub(crate) symbols: Option<Rc<dyn Symbolize>>,
     /// Names of the imports that nobody provides, by their number.
     pub(crate) unknown: Vec<String>,
 }

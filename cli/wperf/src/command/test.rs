@@ -12,7 +12,7 @@ use crate::{
     },
 };
 use serde_json::json;
-use wperf_abi::record::{CoreConfig, PmuKind};
+use wperf_abi::record::{CoreConfig, DpcTimes, PmuKind};
 
 /// Runs `test`.
 ///
@@ -58,6 +58,9 @@ pub fn run(options: &Options, console: &mut Console<'_>, world: &World<'_>) -> R
         machine.head.period_min_ms.to_string(),
     );
     rows.cores(&machine);
+    for core in &machine.cores {
+        rows.dpcs(&driver.query_dpc_times(core.core)?);
+    }
     console.answer(&rows.0.to_text())?;
     console.json(&json!({ "Test_Results": rows.0.to_json() }), options)
 }
@@ -127,6 +130,26 @@ impl Rows {
             );
             self.push(format!("core[{}]", core.core), text);
         }
+    }
+
+    /// Beyond WindowsPerf: how long the driver keeps a core busy at DISPATCH_LEVEL.
+    fn dpcs(&mut self, times: &DpcTimes) {
+        let mean = times.total_ns.checked_div(times.count).unwrap_or(0);
+        let longest = times.longest_ns;
+        let ranges = times
+            .ranges
+            .iter()
+            .enumerate()
+            .filter(|(_, count)| **count > 0);
+        let ranges: Vec<String> = ranges
+            .map(|(range, count)| format!("{count} from 2^{range} ns"))
+            .collect();
+        let text = format!(
+            "{} DPCs, mean {mean} ns, longest {longest} ns: {}",
+            times.count,
+            ranges.join(", ")
+        );
+        self.push(format!("dpc[{}]", times.core), text.trim_end_matches(": "));
     }
 }
 

@@ -6,7 +6,7 @@
 mod answers;
 
 use super::{Device, DeviceError, Host, Opened};
-use answers::version;
+use answers::{dpc_times, version};
 use std::{
     cell::RefCell,
     collections::{BTreeMap, HashSet},
@@ -240,6 +240,7 @@ impl Machine {
             Request::QueryConfig => Ok(self.config()),
             Request::QueryEvents(core) => Ok(self.events(core)),
             Request::QueryOwnership => Ok(self.ownership(session)),
+            Request::QueryDpcTimes(core) => Ok(dpc_times(core).as_bytes().to_vec()),
             Request::Acquire(..) => unreachable!("answered by `acquire`"),
             Request::Assign(assignment) => {
                 self.owned(ioctl, session, assignment.cores)?;

@@ -4,11 +4,25 @@ use super::{Machine, RUN_NS, SINCE};
 use wperf_abi::{
     ABI_MAJOR, ABI_MINOR,
     record::{
-        ConfigHeader, CoreConfig, CoreOwnership, EventCount, EventsHeader, OwnershipHeader,
-        PmuKind, ReadHeader, Version, count_flags,
+        ConfigHeader, CoreConfig, CoreOwnership, DpcTimes, EventCount, EventsHeader,
+        OwnershipHeader, PmuKind, ReadHeader, Version, count_flags,
     },
 };
 use zerocopy::IntoBytes;
+
+/// Two DPCs, of 300 and 500 ns.
+pub(super) fn dpc_times(core: u32) -> DpcTimes {
+    let mut ranges = [0; wperf_abi::DURATION_RANGES];
+    ranges[8] = 2;
+    DpcTimes {
+        core,
+        reserved: 0,
+        count: 2,
+        total_ns: 800,
+        longest_ns: 500,
+        ranges,
+    }
+}
 
 impl Machine {
     /// Counts are the event's code times a million and the core's number; a multiplexed event ran its share of the time.
