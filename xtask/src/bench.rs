@@ -66,8 +66,6 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
         "e2e",
         "--bench",
         "lab",
-        "--profile",
-        "lab",
         "--",
         "--noplot",
         &pattern,

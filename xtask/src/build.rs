@@ -96,34 +96,41 @@ pub(crate) fn add_targets() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Builds the drivers and puts `.sys` and `.pdb` side by side under `drivers/`.
+/// Builds all drivers for these processors.
 pub(crate) fn drivers(processors: &[Processor]) -> anyhow::Result<()> {
-    add_targets()?;
     for processor in processors {
-        let packages: Vec<_> = DRIVERS
+        let built = DRIVERS
             .iter()
-            .filter(|(_, built_for)| built_for.contains(processor))
-            .map(|(name, _)| *name)
-            .collect();
-        let mut build = cargo(&[
-            "build",
-            "--release",
-            "--quiet",
-            "--target",
-            processor.target(),
-        ]);
-        run(build.args(packages.iter().flat_map(|package| ["--package", package])))?;
-        let from = target_folder().join(processor.target()).join("release");
-        let to = target_folder().join("drivers").join(processor.folder());
-        std::fs::create_dir_all(&to)?;
-        for package in packages {
-            copy(
-                &from.join(format!("{package}.exe")),
-                &to.join(format!("{package}.sys")),
-            )?;
-            let pdb = format!("{}.pdb", package.replace('-', "_"));
-            copy(&from.join(&pdb), &to.join(&pdb))?;
-        }
+            .filter(|(_, processors)| processors.contains(processor));
+        driver(
+            *processor,
+            &built.map(|(package, _)| *package).collect::<Vec<_>>(),
+        )?;
+    }
+    Ok(())
+}
+
+/// Builds drivers and puts `.sys` and `.pdb` side by side under `drivers/`.
+pub(crate) fn driver(processor: Processor, packages: &[&str]) -> anyhow::Result<()> {
+    add_targets()?;
+    let mut build = cargo(&[
+        "build",
+        "--release",
+        "--quiet",
+        "--target",
+        processor.target(),
+    ]);
+    run(build.args(packages.iter().flat_map(|package| ["--package", package])))?;
+    let from = target_folder().join(processor.target()).join("release");
+    let to = target_folder().join("drivers").join(processor.folder());
+    std::fs::create_dir_all(&to)?;
+    for package in packages {
+        copy(
+            &from.join(format!("{package}.exe")),
+            &to.join(format!("{package}.sys")),
+        )?;
+        let pdb = format!("{}.pdb", package.replace('-', "_"));
+        copy(&from.join(&pdb), &to.join(&pdb))?;
     }
     Ok(())
 }

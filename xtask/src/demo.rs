@@ -15,7 +15,7 @@ const BUSY: i32 = 3;
 /// Runs the demonstration over a program of the user's, or one of ours.
 pub(crate) fn run(program: &[String]) -> anyhow::Result<()> {
     heading("building the driver for Windows, and the tools for this machine");
-    build::drivers(&[Processor::X64])?;
+    build::driver(Processor::X64, &["wperf-driver"])?;
     let programs = build::programs()?;
     let driver = build::target_folder().join("drivers/x86_64/wperf-driver.sys");
     println!("{}", driver.display());
@@ -153,9 +153,9 @@ impl Docked {
             bail!("the driver could not be docked");
         }
         let events = if line.contains("perf-software") {
-            "cpu-cycles,task-clock-ns,page-faults,context-switches"
+            "task-clock-ns,page-faults,context-switches"
         } else if line.contains("perf") {
-            "cpu-cycles,instructions,branches,branch-misses"
+            "instructions,branches,branch-misses"
         } else {
             "elapsed-ns,timestamp-ticks"
         };
