@@ -333,6 +333,63 @@ fn without_a_pmu_time_is_counted() {
     unload_cleanly(dock);
 }
 
+#[test]
+fn the_more_counters_a_core_has_the_fewer_windows_take_turns() {
+    let general = [Branches, BranchMisses, CacheMisses, CacheReferences];
+    let events: Vec<_> = general
+        .into_iter()
+        .cycle()
+        .take(24)
+        .zip(0..)
+        .map(|(code, group)| event(code, group))
+        .collect();
+    for counters in 1..=8 {
+        let dock = dock(Options {
+            counters,
+            ..Options::default()
+        });
+        let machine = dock.machine();
+        let mut perf = assigned(machine, &[0], &events);
+        let totals = count(&mut perf, machine, &[0], 500 * MS);
+        assert_eq!(totals[0].0.windows, 24u32.div_ceil(counters));
+        assert_exact(0, &events, &totals[0]);
+        unload_cleanly(dock);
+    }
+}
+
+#[test]
+fn the_time_that_its_dpcs_take_is_measured_core_by_core() {
+    let dock = dock(Options::default());
+    let machine = dock.machine();
+    let events = [Branches, BranchMisses, CacheMisses, CacheReferences, Slots];
+    let events: Vec<_> = events
+        .into_iter()
+        .zip(0..)
+        .map(|(code, group)| event(code, group))
+        .collect();
+    let mut perf = assigned(machine, &[1], &events);
+    let before = perf.query_dpc_times(1).expect("always legal");
+    let rotations = count(&mut perf, machine, &[1], 1000 * MS)[0].0.rotations;
+    let after = perf.query_dpc_times(1).expect("always legal");
+    assert!(
+        after.count - before.count >= rotations && rotations > 90,
+        "{after:?}"
+    );
+    for times in [before, after] {
+        assert_eq!(times.ranges.iter().sum::<u64>(), times.count, "{times:?}");
+        assert!(
+            (times.longest_ns..=times.longest_ns * times.count).contains(&times.total_ns),
+            "{times:?}"
+        );
+    }
+    let elsewhere = perf.query_dpc_times(3).expect("always legal");
+    assert!(
+        elsewhere.count < after.count - before.count,
+        "{elsewhere:?}"
+    );
+    unload_cleanly(dock);
+}
+
 /// Groups of one to four events of the hardware, each with a filter.
 fn groups() -> impl Strategy<Value = Vec<AssignEvent>> {
     let filter = select(vec![
