@@ -75,6 +75,7 @@ fn reserve_one(allocate: HalAllocateHardwareCountersFn, index: u32) -> Option<HA
         Flags: 0,
         CounterIndex: index,
         RangeEnd: 0,
+        _rest: 0,
     };
     let mut list = PHYSICAL_COUNTER_RESOURCE_LIST {
         Count: 1,

@@ -1,7 +1,9 @@
 //! Hardware abstraction layer. Exported by `hal.dll` before Windows 10 2004,
 //! by the kernel image since; drivers of ours find these at run time.
 
-use crate::base::{GROUP_AFFINITY, HANDLE};
+use core::ffi::c_void;
+
+use crate::base::{BOOLEAN, GROUP_AFFINITY, HANDLE, PHYSICAL_ADDRESS};
 use crate::status::NTSTATUS;
 
 /// `PHYSICAL_COUNTER_RESOURCE_DESCRIPTOR_TYPE`.
@@ -20,8 +22,10 @@ pub struct PHYSICAL_COUNTER_RESOURCE_DESCRIPTOR {
     pub CounterIndex: u32,
     /// `Range.End`.
     pub RangeEnd: u32,
+    /// The rest of the union's largest arm, `EventBufferConfiguration`.
+    pub _rest: u64,
 }
-layout!(PHYSICAL_COUNTER_RESOURCE_DESCRIPTOR, 0x10, CounterIndex @ 8);
+layout!(PHYSICAL_COUNTER_RESOURCE_DESCRIPTOR, 0x18, CounterIndex @ 8);
 
 #[repr(C)]
 pub struct PHYSICAL_COUNTER_RESOURCE_LIST {
@@ -29,7 +33,7 @@ pub struct PHYSICAL_COUNTER_RESOURCE_LIST {
     pub _pad: u32,
     pub Descriptors: [PHYSICAL_COUNTER_RESOURCE_DESCRIPTOR; 1],
 }
-layout!(PHYSICAL_COUNTER_RESOURCE_LIST, 0x18, Descriptors @ 8);
+layout!(PHYSICAL_COUNTER_RESOURCE_LIST, 0x20, Descriptors @ 8);
 
 pub type HalAllocateHardwareCountersFn = unsafe extern "efiapi" fn(
     GroupAffinty: *mut GROUP_AFFINITY,
@@ -45,4 +49,10 @@ image! {
     fn HalAllocateHardwareCounters(GroupAffinty: *mut GROUP_AFFINITY, GroupCount: u32, ResourceList: *mut PHYSICAL_COUNTER_RESOURCE_LIST, CounterSetHandle: *mut HANDLE) -> NTSTATUS where irql == PASSIVE_LEVEL, FAILS, ACQUIRES;
     /// Gives reserved performance counters back.
     fn HalFreeHardwareCounters(CounterSetHandle: HANDLE) -> NTSTATUS where irql == PASSIVE_LEVEL, RELEASES;
+    /// Reads configuration space of a bus; the bytes read, 0 when there is no such bus.
+    fn HalGetBusDataByOffset(BusDataType: i32, BusNumber: u32, SlotNumber: u32, Buffer: *mut c_void, Offset: u32, Length: u32) -> u32 where irql <= DISPATCH_LEVEL;
+    /// Writes configuration space of a bus; the bytes written, 0 when there is no such bus.
+    fn HalSetBusDataByOffset(BusDataType: i32, BusNumber: u32, SlotNumber: u32, Buffer: *mut c_void, Offset: u32, Length: u32) -> u32 where irql <= DISPATCH_LEVEL;
+    /// Translates an address of a bus to a physical one; false when there is no such bus.
+    fn HalTranslateBusAddress(InterfaceType: i32, BusNumber: u32, BusAddress: PHYSICAL_ADDRESS, AddressSpace: *mut u32, TranslatedAddress: *mut PHYSICAL_ADDRESS) -> BOOLEAN where irql == PASSIVE_LEVEL;
 }

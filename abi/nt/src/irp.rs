@@ -11,6 +11,7 @@ pub const IRP_MJ_CREATE: u8 = 0x00;
 pub const IRP_MJ_CLOSE: u8 = 0x02;
 pub const IRP_MJ_READ: u8 = 0x03;
 pub const IRP_MJ_WRITE: u8 = 0x04;
+pub const IRP_MJ_QUERY_INFORMATION: u8 = 0x05;
 pub const IRP_MJ_DEVICE_CONTROL: u8 = 0x0E;
 pub const IRP_MJ_INTERNAL_DEVICE_CONTROL: u8 = 0x0F;
 pub const IRP_MJ_SHUTDOWN: u8 = 0x10;
@@ -135,12 +136,40 @@ pub struct CreateParameters {
 }
 layout!(CreateParameters, 0x20, Options @ 8, FileAttributes @ 0x10, ShareAccess @ 0x12, EaLength @ 0x18);
 
+/// `IRP_MJ_QUERY_INFORMATION`.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct QueryFileParameters {
+    pub Length: u32,
+    pub _pad: u32,
+    pub FileInformationClass: i32,
+    pub _pad2: u32,
+}
+layout!(QueryFileParameters, 0x10, FileInformationClass @ 8);
+
+/// `IRP_MJ_POWER`.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct PowerParameters {
+    pub SystemContext: u32,
+    pub _pad1: u32,
+    pub Type: i32,
+    pub _pad2: u32,
+    pub State: i32,
+    pub _pad3: u32,
+    pub ShutdownType: i32,
+    pub _pad4: u32,
+}
+layout!(PowerParameters, 0x20, Type @ 8, State @ 0x10, ShutdownType @ 0x18);
+
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub union StackParameters {
     pub DeviceIoControl: DeviceIoControlParameters,
     pub ReadWrite: ReadWriteParameters,
     pub Create: CreateParameters,
+    pub QueryFile: QueryFileParameters,
+    pub Power: PowerParameters,
     pub Others: [*mut c_void; 4],
 }
 

@@ -125,6 +125,17 @@ pub const HighImportance: i32 = 2;
 pub const THREAD_WAIT_OBJECTS: u32 = 3;
 pub const MAXIMUM_WAIT_OBJECTS: u32 = 64;
 
+/// What `KeStackAttachProcess` saves.
+#[repr(C)]
+pub struct KAPC_STATE {
+    pub ApcListHead: [LIST_ENTRY; 2],
+    pub Process: *mut c_void,
+    pub InProgressFlags: u8,
+    pub KernelApcPending: BOOLEAN,
+    pub UserApcPendingAll: BOOLEAN,
+}
+layout!(KAPC_STATE, 0x30, Process @ 0x20, InProgressFlags @ 0x28);
+
 pub type KIPI_BROADCAST_WORKER = unsafe extern "efiapi" fn(Argument: usize) -> usize;
 pub type KSYNCHRONIZE_ROUTINE = unsafe extern "efiapi" fn(Context: *mut c_void) -> BOOLEAN;
 
@@ -263,6 +274,12 @@ image! {
     fn KeLeaveCriticalRegion() where irql <= APC_LEVEL;
     /// Sets a thread's priority; returns the former one.
     fn KeSetPriorityThread(Thread: *mut c_void, Priority: KPRIORITY) -> KPRIORITY where irql <= PASSIVE_LEVEL;
+    /// Makes another process the current thread's, until `KeUnstackDetachProcess`.
+    fn KeStackAttachProcess(Process: *mut c_void, ApcState: *mut KAPC_STATE) where irql <= APC_LEVEL, ACQUIRES;
+    /// Undoes `KeStackAttachProcess`.
+    fn KeUnstackDetachProcess(ApcState: *mut KAPC_STATE) where irql <= APC_LEVEL, RELEASES;
+    /// Runs a function with an interrupt's lock held.
+    fn KeSynchronizeExecution(Interrupt: *mut c_void, SynchronizeRoutine: KSYNCHRONIZE_ROUTINE, SynchronizeContext: *mut c_void) -> BOOLEAN where irql <= HIGH_LEVEL;
     /// Handle-free identity of the current thread.
     fn KeGetCurrentThread() -> HANDLE where irql <= DISPATCH_LEVEL;
 }

@@ -1,7 +1,7 @@
 //! The NT kernel's driver interface, declared once.
 //!
 //! Types carry the WDK's names and exact layouts; each export is declared by
-//! [`image!`](macros) and expands to what every party needs: the import of a
+//! the macro `image!` and expands to what every party needs: the import of a
 //! driver, the obligation of the lab ("fill this table"), and the contract
 //! that the verifier checks on every call.
 //!
@@ -22,7 +22,12 @@
 mod macros;
 
 pub mod base;
+pub mod cm;
 pub mod contract;
+/// Only where the lab runs: a Rust driver has the compiler's own memory routines, which an import library must not replace.
+#[cfg(not(windows))]
+pub mod crt;
+pub mod data;
 pub mod dbg;
 pub mod ex;
 pub mod hal;
@@ -32,7 +37,10 @@ pub mod ke;
 pub mod kpcr;
 pub mod mm;
 pub mod ob;
+pub mod pnp;
+pub mod po;
 pub mod ps;
+pub mod remlock;
 pub mod rtl;
 pub mod se;
 pub mod status;
@@ -40,6 +48,7 @@ pub mod stop;
 pub mod zw;
 
 pub use contract::{Contract, Effects, Export};
+pub use data::Variable;
 pub use status::NTSTATUS;
 
 /// Every function this crate declares, with its contract.
@@ -56,6 +65,12 @@ pub fn contracts() -> impl Iterator<Item = &'static Contract> {
         zw::CONTRACTS,
         hal::CONTRACTS,
         dbg::CONTRACTS,
+        cm::CONTRACTS,
+        #[cfg(not(windows))]
+        crt::CONTRACTS,
+        pnp::CONTRACTS,
+        po::CONTRACTS,
+        remlock::CONTRACTS,
     ]
     .into_iter()
     .flatten()

@@ -56,4 +56,8 @@ image! {
     fn MmAllocateContiguousMemory(NumberOfBytes: usize, HighestAcceptableAddress: PHYSICAL_ADDRESS) -> *mut c_void where irql <= DISPATCH_LEVEL, FAILS, ACQUIRES;
     /// Frees contiguous memory.
     fn MmFreeContiguousMemory(BaseAddress: *mut c_void) where irql <= DISPATCH_LEVEL, RELEASES;
+    /// Allocates contiguous memory in a range, with a cache type.
+    fn MmAllocateContiguousMemorySpecifyCache(NumberOfBytes: usize, LowestAcceptableAddress: PHYSICAL_ADDRESS, HighestAcceptableAddress: PHYSICAL_ADDRESS, BoundaryAddressMultiple: PHYSICAL_ADDRESS, CacheType: i32) -> *mut c_void where irql <= DISPATCH_LEVEL, FAILS, ACQUIRES;
+    /// Frees memory of `MmAllocateContiguousMemorySpecifyCache`; the length and cache type must be the same.
+    fn MmFreeContiguousMemorySpecifyCache(BaseAddress: *mut c_void, NumberOfBytes: usize, CacheType: i32) where irql <= DISPATCH_LEVEL, RELEASES;
 }

@@ -7,6 +7,16 @@ use crate::status::NTSTATUS;
 
 pub type KSTART_ROUTINE = unsafe extern "efiapi" fn(StartContext: *mut c_void);
 
+pub type PCREATE_PROCESS_NOTIFY_ROUTINE =
+    unsafe extern "efiapi" fn(ParentId: HANDLE, ProcessId: HANDLE, Create: BOOLEAN);
+pub type PCREATE_THREAD_NOTIFY_ROUTINE =
+    unsafe extern "efiapi" fn(ProcessId: HANDLE, ThreadId: HANDLE, Create: BOOLEAN);
+pub type PLOAD_IMAGE_NOTIFY_ROUTINE = unsafe extern "efiapi" fn(
+    FullImageName: *mut UNICODE_STRING,
+    ProcessId: HANDLE,
+    ImageInfo: *mut c_void,
+);
+
 image! {
     /// Starts a system thread.
     fn PsCreateSystemThread(ThreadHandle: *mut HANDLE, DesiredAccess: ACCESS_MASK, ObjectAttributes: *mut OBJECT_ATTRIBUTES, ProcessHandle: HANDLE, ClientId: *mut c_void, StartRoutine: KSTART_ROUTINE, StartContext: *mut c_void) -> NTSTATUS where irql == PASSIVE_LEVEL, FAILS, ACQUIRES;
@@ -22,4 +32,15 @@ image! {
     fn PsLookupProcessByProcessId(ProcessId: HANDLE, Process: *mut *mut c_void) -> NTSTATUS where irql <= APC_LEVEL, ACQUIRES;
     /// The version of Windows; true for a checked build.
     fn PsGetVersion(MajorVersion: *mut u32, MinorVersion: *mut u32, BuildNumber: *mut u32, CSDVersion: *mut UNICODE_STRING) -> BOOLEAN where irql == PASSIVE_LEVEL;
+    /// Adds or removes a routine that is told of new and ended processes. The lab's
+    /// clients count as started before the driver, so it is not called for them.
+    fn PsSetCreateProcessNotifyRoutine(NotifyRoutine: PCREATE_PROCESS_NOTIFY_ROUTINE, Remove: BOOLEAN) -> NTSTATUS where irql == PASSIVE_LEVEL, FAILS;
+    /// Adds a routine that is told of new and ended threads, of processes as above.
+    fn PsSetCreateThreadNotifyRoutine(NotifyRoutine: PCREATE_THREAD_NOTIFY_ROUTINE) -> NTSTATUS where irql == PASSIVE_LEVEL, FAILS, ACQUIRES;
+    /// Removes a routine that is told of threads.
+    fn PsRemoveCreateThreadNotifyRoutine(NotifyRoutine: PCREATE_THREAD_NOTIFY_ROUTINE) -> NTSTATUS where irql <= APC_LEVEL, RELEASES;
+    /// Adds a routine that is told of images mapped from now on.
+    fn PsSetLoadImageNotifyRoutine(NotifyRoutine: PLOAD_IMAGE_NOTIFY_ROUTINE) -> NTSTATUS where irql == PASSIVE_LEVEL, FAILS, ACQUIRES;
+    /// Removes a routine that is told of images.
+    fn PsRemoveLoadImageNotifyRoutine(NotifyRoutine: PLOAD_IMAGE_NOTIFY_ROUTINE) -> NTSTATUS where irql <= APC_LEVEL, RELEASES;
 }

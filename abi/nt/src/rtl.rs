@@ -1,6 +1,6 @@
 //! Run-time library.
 
-use crate::base::{ANSI_STRING, BOOLEAN, UNICODE_STRING};
+use crate::base::{ANSI_STRING, BOOLEAN, GUID, LARGE_INTEGER, UNICODE_STRING};
 use crate::status::NTSTATUS;
 
 #[repr(C)]
@@ -13,6 +13,21 @@ pub struct RTL_OSVERSIONINFOW {
     pub szCSDVersion: [u16; 128],
 }
 layout!(RTL_OSVERSIONINFOW, 0x114, dwBuildNumber @ 0xC, szCSDVersion @ 0x14);
+
+/// Broken-down time; a year such as 2026, months and days from 1, Sunday = 0.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct TIME_FIELDS {
+    pub Year: i16,
+    pub Month: i16,
+    pub Day: i16,
+    pub Hour: i16,
+    pub Minute: i16,
+    pub Second: i16,
+    pub Milliseconds: i16,
+    pub Weekday: i16,
+}
+layout!(TIME_FIELDS, 0x10, Milliseconds @ 0xC, Weekday @ 0xE);
 
 image! {
     /// Makes a counted string of a terminated one; the buffer is shared.
@@ -45,4 +60,22 @@ image! {
     fn RtlCompareMemory(Source1: *const u8, Source2: *const u8, Length: usize) -> usize where irql <= HIGH_LEVEL;
     /// The version of Windows.
     fn RtlGetVersion(VersionInformation: *mut RTL_OSVERSIONINFOW) -> NTSTATUS where irql == PASSIVE_LEVEL;
+    /// Parses an integer; base 0 = by its prefix.
+    fn RtlUnicodeStringToInteger(String: *const UNICODE_STRING, Base: u32, Value: *mut u32) -> NTSTATUS where irql == PASSIVE_LEVEL;
+    /// Breaks a time (100 ns since 1601) down.
+    fn RtlTimeToTimeFields(Time: *const LARGE_INTEGER, TimeFields: *mut TIME_FIELDS) where irql <= HIGH_LEVEL;
+    /// Composes a time; false when a field is out of range.
+    fn RtlTimeFieldsToTime(TimeFields: *const TIME_FIELDS, Time: *mut LARGE_INTEGER) -> BOOLEAN where irql <= HIGH_LEVEL;
+    /// Copies memory that does not overlap.
+    fn RtlCopyMemory(Destination: *mut u8, Source: *const u8, Length: usize) where irql <= HIGH_LEVEL;
+    /// Copies memory.
+    fn RtlMoveMemory(Destination: *mut u8, Source: *const u8, Length: usize) where irql <= HIGH_LEVEL;
+    /// Sets memory to a byte.
+    fn RtlFillMemory(Destination: *mut u8, Length: usize, Fill: u8) where irql <= HIGH_LEVEL;
+    /// Sets memory to zero.
+    fn RtlZeroMemory(Destination: *mut u8, Length: usize) where irql <= HIGH_LEVEL;
+    /// Reports a failed assertion to the debugger.
+    fn RtlAssert(FailedAssertion: *const u8, FileName: *const u8, LineNumber: u32, Message: *const u8) where irql <= HIGH_LEVEL;
+    /// Formats a GUID with braces into a string it allocates.
+    fn RtlStringFromGUID(Guid: *const GUID, GuidString: *mut UNICODE_STRING) -> NTSTATUS where irql == PASSIVE_LEVEL, FAILS, ACQUIRES;
 }

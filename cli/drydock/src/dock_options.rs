@@ -21,6 +21,9 @@ pub(crate) struct MachineArguments {
     /// Order in which processors take turns: 0 round robin, else pseudo-random and repeatable.
     #[arg(long, default_value_t = 0)]
     seed: u64,
+    /// Let every privileged instruction trap instead of patching those that can be.
+    #[arg(long)]
+    trap_all: bool,
     /// Show what the driver prints to the debugger.
     #[arg(long, short)]
     pub(crate) verbose: bool,
@@ -63,6 +66,7 @@ impl MachineArguments {
             },
             clock,
             hang_limit: Duration::from_secs(10),
+            patch: !self.trap_all,
             pool: match self.pool {
                 Pool::Strict => PoolLevel::Strict,
                 Pool::Poison => PoolLevel::Poison,

@@ -34,6 +34,8 @@ pub struct Options {
     pub clock: ClockKind,
     /// Processor time that the driver may run without giving control back.
     pub hang_limit: Duration,
+    /// Whether privileged instructions become jumps where that is safe.
+    pub patch: bool,
     /// How strictly pool is checked.
     pub pool: PoolLevel,
     /// Order in which processors run; 0 = round robin.
@@ -48,6 +50,7 @@ impl Default for Options {
             pmu: PmuSource::Model,
             clock: ClockKind::Virtual,
             hang_limit: Duration::from_secs(10),
+            patch: true,
             pool: PoolLevel::Strict,
             seed: 0,
         }
@@ -96,6 +99,7 @@ impl Options {
             cpus,
             clock: self.clock,
             hang_limit: self.hang_limit,
+            patch: self.patch,
             pool: self.pool,
             seed: self.seed,
             devices,

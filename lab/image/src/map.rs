@@ -58,10 +58,11 @@ pub enum MapError {
 ///
 /// # Routines
 /// `routine` is asked once per kind for which trampolines exist ([`SiteKind::Rdmsr`], [`Wrmsr`](SiteKind::Wrmsr),
-/// [`Rdpmc`](SiteKind::Rdpmc), [`ReadCr8`](SiteKind::ReadCr8), [`WriteCr8`](SiteKind::WriteCr8)); `None` leaves those
+/// [`Rdpmc`](SiteKind::Rdpmc), [`ReadCr8`](SiteKind::ReadCr8), [`WriteCr8`](SiteKind::WriteCr8),
+/// [`Cpuid`](SiteKind::Cpuid)); `None` leaves those
 /// sites to trap. The address is called from driver code with:
 /// - in: ecx = register or counter number; for `Wrmsr` also edx:eax = value; for `WriteCr8` rcx = value;
-/// - out: `Rdmsr`, `Rdpmc`: rax and rdx, upper halves zero; `ReadCr8`: rax; else nothing;
+/// - out: `Rdmsr`, `Rdpmc`: rax and rdx, upper halves zero; `ReadCr8`: rax; `Cpuid`: rax, rbx, rcx, rdx; else nothing;
 /// - every other register, the flags and the vector registers as they were;
 /// - the stack pointer with any alignment, and the driver's stack below it for the routine to use.
 pub struct MapOptions<'a> {

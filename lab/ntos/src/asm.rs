@@ -257,6 +257,10 @@ macro_rules! patched_access {
 
 /// Words that a patched access saves on the driver's stack.
 pub(crate) const SAVED_WORDS: u64 = 10;
+/// Which of them are rdx, rcx and rax.
+pub(crate) const SAVED_RDX: u64 = 6;
+pub(crate) const SAVED_RCX: u64 = 7;
+pub(crate) const SAVED_RAX: u64 = 8;
 
 patched_access! {
     /// The routine of patched `rdmsr` sites.
@@ -276,4 +280,10 @@ patched_access! {
     patched_wrmsr => crate::emulate::wrmsr_patched
     { "mov edi, ecx" "mov esi, eax" "shl rdx, 32" "or rsi, rdx" "mov rdx, r8" }
     { }
+}
+patched_access! {
+    /// The routine of patched `cpuid` sites: the access replaces the saved rax, rcx and rdx itself.
+    patched_cpuid => crate::emulate::cpuid_patched
+    { "mov edi, eax" "mov esi, ecx" "mov rdx, r8" }
+    { "mov rbx, rax" }
 }

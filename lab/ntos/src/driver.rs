@@ -90,6 +90,7 @@ impl Machine {
             }
         };
         let entry = get!(driver.object as *mut DRIVER_OBJECT, DriverInit) as u64;
+        self.resources.borrow_mut().registry.add_service(&file.name);
         let registry_path = self.resources_string(&format!(
             r"\Registry\Machine\System\CurrentControlSet\Services\{}",
             file.name
@@ -126,7 +127,9 @@ impl Machine {
         let options = MapOptions {
             bind: &mut bind,
             routine: &mut |kind| match kind {
+                _ if !self.patch => None,
                 SiteKind::Rdmsr => Some(asm::patched_rdmsr as *const () as u64),
+                SiteKind::Cpuid => Some(asm::patched_cpuid as *const () as u64),
                 SiteKind::Wrmsr => Some(asm::patched_wrmsr as *const () as u64),
                 SiteKind::Rdpmc => Some(asm::patched_rdpmc as *const () as u64),
                 _ => None,
@@ -154,9 +157,7 @@ impl Machine {
 
     /// Address to bind a kernel import to: a thunk, or a variable.
     fn resolve(&self, name: &str) -> Option<u64> {
-        thunks()
-            .address(name)
-            .or_else(|| crate::exports::data::address(name))
+        thunks().address(name).or_else(|| self.variable(name))
     }
 
     fn make_driver_object(&self, name: &str, base: u64) -> Result<Driver, NTSTATUS> {
@@ -381,6 +382,9 @@ impl Machine {
                 *site,
             );
         }
+        for (kind, site) in resources.all_held() {
+            add(RuleId::RegistrationLeft, kind.name().into(), site);
+        }
         for block in self.irps.borrow().live(Origin::Driver) {
             add(RuleId::IrpLeft, "IRP".into(), get!(block, allocated_at));
         }
@@ -408,18 +412,16 @@ impl Machine {
             self.free_object(device as u64);
             device = next;
         }
-        self.objects.borrow_mut().forget_driver();
+        let dead = self.objects.borrow_mut().forget_driver();
+        for object in dead {
+            self.free_object(object);
+        }
         self.pool.borrow_mut().free_all_of_driver();
         let irps: Vec<_> = self.irps.borrow().live(Origin::Driver).collect();
         for block in irps {
             self.free_irp(field!(block, irp));
         }
-        let mut resources = self.resources.borrow_mut();
-        resources.work_items.clear();
-        resources.reservations.clear();
-        resources.mdls.clear();
-        resources.mappings.clear();
-        resources.shutdown.clear();
+        self.reclaim_resources();
     }
 
     /// Things the machine holds: for a test that nothing grows.

@@ -105,7 +105,7 @@ impl Machine {
                 };
             }
             _ => {
-                self.cpuid(cpu, gregs);
+                self.cpuid(gregs);
                 return Emulated::Done;
             }
         };
@@ -118,11 +118,23 @@ impl Machine {
         }
     }
 
-    fn cpuid(&self, cpu: usize, gregs: &mut Gregs) {
-        let (leaf, subleaf) = (low(gregs, RAX), low(gregs, RCX));
-        let host = core::arch::x86_64::__cpuid_count(leaf, subleaf);
-        let host = [host.eax, host.ebx, host.ecx, host.edx];
-        let values = self.devices.cpuid(cpu, leaf, subleaf, host);
+    /// eax, ebx, ecx and edx of `cpuid` on the current processor.
+    fn cpuid_values(&self, leaf: u32, subleaf: u32) -> [u32; 4] {
+        // The instruction may trap to a hypervisor; leaves that the devices make up need it only once.
+        let host = *self
+            .host_cpuid
+            .borrow_mut()
+            .entry((leaf, subleaf))
+            .or_insert_with(|| {
+                let host = core::arch::x86_64::__cpuid_count(leaf, subleaf);
+                [host.eax, host.ebx, host.ecx, host.edx]
+            });
+        self.devices
+            .cpuid(self.current_cpu.get(), leaf, subleaf, host)
+    }
+
+    fn cpuid(&self, gregs: &mut Gregs) {
+        let values = self.cpuid_values(low(gregs, RAX), low(gregs, RCX));
         for (index, value) in [RAX, RBX, RCX, RDX].into_iter().zip(values) {
             gregs[index] = i64::from(value);
         }
@@ -305,6 +317,19 @@ pub(crate) extern "sysv64" fn wrmsr_patched(index: u32, value: u64, driver_stack
     if !machine.devices.wrmsr(cpu, index, value, now) {
         machine.refuse_patched("wrmsr", "register", index, driver_stack);
     }
+}
+
+/// A patched `cpuid`, on the host stack: gives rbx, and replaces the saved rax, rcx and rdx.
+pub(crate) extern "sysv64" fn cpuid_patched(leaf: u32, subleaf: u32, driver_stack: u64) -> u64 {
+    let [eax, ebx, ecx, edx] = current().cpuid_values(leaf, subleaf);
+    for (word, value) in [
+        (asm::SAVED_RAX, eax),
+        (asm::SAVED_RCX, ecx),
+        (asm::SAVED_RDX, edx),
+    ] {
+        guest::write((driver_stack + 8 * word) as *mut u64, u64::from(value));
+    }
+    u64::from(ebx)
 }
 
 impl Machine {

@@ -9,15 +9,20 @@ use nt::Export;
 
 use crate::machine::current;
 
+mod cm;
+mod crt;
 pub(crate) mod data;
 mod dbg;
-mod ex;
+pub(crate) mod ex;
 mod hal;
 pub(crate) mod io;
 mod ke;
 mod mm;
 mod ob;
+mod pnp;
+pub(crate) mod po;
 mod ps;
+mod remlock;
 mod rtl;
 mod se;
 mod zw;
@@ -35,6 +40,11 @@ pub(crate) fn all() -> impl Iterator<Item = Export> {
         .chain(zw::exports())
         .chain(hal::exports())
         .chain(dbg::exports())
+        .chain(cm::exports())
+        .chain(crt::exports())
+        .chain(pnp::exports())
+        .chain(po::exports())
+        .chain(remlock::exports())
 }
 
 /// Runs the body of an export; a panic in it is a defect of the lab and must not reach the driver.
@@ -60,13 +70,11 @@ macro_rules! exports {
         $( never $nname:ident($($narg:ident: $nty:ty),*) $nbody:block )*
     ) => {
         $(
-            #[expect(non_snake_case, reason = "names as in the WDK")]
             unsafe extern "efiapi" fn $name($($arg: $ty),*) $(-> $ret)? {
                 $crate::exports::guard(move || $body)
             }
         )*
         $(
-            #[expect(non_snake_case, reason = "names as in the WDK")]
             unsafe extern "efiapi" fn $nname($($narg: $nty),*) -> ! {
                 $crate::exports::guard(move || -> std::convert::Infallible { $nbody });
                 unreachable!("the body does not return")

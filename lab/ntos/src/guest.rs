@@ -43,6 +43,12 @@ pub(crate) fn fill(to: *mut u8, data: &[u8]) {
     unsafe { std::ptr::copy_nonoverlapping(data.as_ptr(), to, data.len()) };
 }
 
+/// Copies between places in driver memory, which may overlap.
+pub(crate) fn copy<T: Copy>(from: *const T, to: *mut T, count: usize) {
+    // SAFETY: both accesses are ones the driver could make; `copy` allows overlap.
+    unsafe { std::ptr::copy(from.cast::<u8>(), to.cast::<u8>(), count * size_of::<T>()) };
+}
+
 /// Sets bytes of driver memory.
 pub(crate) fn set_bytes(to: *mut u8, value: u8, len: usize) {
     // SAFETY: the write is one the driver could make.

@@ -3,11 +3,11 @@
 //! A [`Machine`] is a virtual computer: processors with IRQL and DPC queues,
 //! threads, timers, pool, objects, devices. A real driver file is loaded into
 //! it and runs natively; every call it makes into the kernel lands in
-//! [`exports`], and every rule it breaks ends in a finding.
+//! `exports`, and every rule it breaks ends in a finding.
 //!
 //! - running code: `asm`, `layout`, `fiber`, `thunk`, `cpu`, `sched`
 //! - time and waiting: `clock`, `timer`, `dpc`, `wait`, `affinity`
-//! - memory and objects: `pool`, `buffers`, `mdl`, `object`, `process`, `security`, `resources`
+//! - memory and objects: `pool`, `buffers`, `mdl`, `object`, `process`, `security`, `registry`, `resources`
 //! - requests: `irp`, `request`, `driver`
 //! - when things go wrong: `fault`, `emulate`, `unwind`, `locate`
 
@@ -36,6 +36,7 @@ mod mdl;
 mod object;
 mod pool;
 mod process;
+mod registry;
 mod request;
 mod resources;
 mod sched;
@@ -60,5 +61,5 @@ pub fn provides(dll: &str, name: &str) -> bool {
     let kernel = nt::KERNEL_IMAGES
         .iter()
         .any(|image| image.eq_ignore_ascii_case(dll));
-    kernel && (thunk::thunks().address(name).is_some() || exports::data::address(name).is_some())
+    kernel && (thunk::thunks().address(name).is_some() || nt::Variable::by_name(name).is_some())
 }

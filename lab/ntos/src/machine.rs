@@ -40,6 +40,8 @@ pub struct Config {
     /// Processor time that a driver may run without giving control back. One host thread has one
     /// limit: that of its first machine.
     pub hang_limit: Duration,
+    /// Whether privileged instructions become jumps where that is safe; otherwise each one traps.
+    pub patch: bool,
     /// Order in which processors run: 0 = round robin, else pseudo-random.
     pub seed: u64,
     /// What its processors' model-specific registers are.
@@ -55,6 +57,7 @@ impl Default for Config {
             clock: ClockKind::Virtual,
             pool: PoolLevel::Strict,
             hang_limit: Duration::from_secs(10),
+            patch: true,
             seed: 0,
             devices: Box::new(NoPmu),
             debug_print: Box::new(|_| {}),
@@ -117,6 +120,9 @@ pub struct Machine {
     pub(crate) shares_page: Cell<bool>,
     pub(crate) cancel_lock: Box<Cell<usize>>,
     pub(crate) devices: Box<dyn Registers>,
+    /// What the host's processor says of itself, by leaf and subleaf.
+    pub(crate) host_cpuid: RefCell<HashMap<(u32, u32), [u32; 4]>>,
+    pub(crate) patch: bool,
     pub(crate) debug_print: Box<dyn Fn(&str)>,
     caught: RefCell<Option<Raw>>,
     stopped: Cell<bool>,
@@ -188,6 +194,8 @@ impl Machine {
             shares_page: Cell::new(false),
             cancel_lock: Box::default(),
             devices: config.devices,
+            host_cpuid: RefCell::default(),
+            patch: config.patch,
             debug_print: config.debug_print,
             caught: RefCell::default(),
             stopped: Cell::new(false),

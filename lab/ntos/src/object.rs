@@ -19,6 +19,9 @@ pub(crate) enum Kind {
     Process,
     Thread,
     Event,
+    Section,
+    Key,
+    Callback,
 }
 
 impl Kind {
@@ -30,6 +33,9 @@ impl Kind {
             Self::Process => "process",
             Self::Thread => "thread",
             Self::Event => "event",
+            Self::Section => "section",
+            Self::Key => "registry key",
+            Self::Callback => "callback object",
         }
     }
 }
@@ -229,7 +235,9 @@ impl Objects {
     }
 
     /// Drops links, handles and references that a driver which is gone has left.
-    pub(crate) fn forget_driver(&mut self) {
+    ///
+    /// Returns the objects that nothing refers to any more.
+    pub(crate) fn forget_driver(&mut self) -> Vec<u64> {
         self.names
             .retain(|_, target| matches!(target, Target::Object(_)));
         for handle in std::mem::take(&mut self.handles).into_iter().flatten() {
@@ -239,6 +247,14 @@ impl Objects {
             object.references -= i64::try_from(object.taken.len()).unwrap_or(0);
             object.taken.clear();
         }
+        let is_dead = |object: &Object| match object.kind {
+            // Registrations, which refer to it too, are gone with their driver.
+            Kind::Callback => true,
+            Kind::Event | Kind::Key | Kind::Section => object.references <= 0,
+            _ => false,
+        };
+        let dead = self.objects.iter().filter(|(_, object)| is_dead(object));
+        dead.map(|(address, _)| *address).collect()
     }
 
     /// Follows a path to an object; the rest of the path behind a device goes to its driver.

@@ -22,6 +22,8 @@ const PAGE: u64 = 4096;
 const ARENA: u64 = 1 << 36;
 /// Freed spans that are kept from reuse, per size.
 const QUARANTINE: usize = 64;
+/// Pages that a freed span may keep.
+const KEPT_PAGES: u64 = 4;
 const HEAD: u64 = 64;
 const PATTERN: u8 = 0xEF;
 const FRESH: u8 = 0xA5;
@@ -230,14 +232,17 @@ impl Pool {
         let start = block.start();
         match self.level {
             PoolLevel::Strict => {
-                // SAFETY: the pages belong to this span, which no one may use any more.
-                unsafe {
-                    libc::madvise(
-                        start as *mut _,
-                        guest::size(block.pages * PAGE),
-                        libc::MADV_DONTNEED,
-                    )
-                };
+                // Small blocks keep their pages: the next user fills them anyway, and fewer faults are faster.
+                if block.pages > KEPT_PAGES {
+                    // SAFETY: the pages belong to this span, which no one may use any more.
+                    unsafe {
+                        libc::madvise(
+                            start as *mut _,
+                            guest::size(block.pages * PAGE),
+                            libc::MADV_DONTNEED,
+                        )
+                    };
+                }
                 protect(start, block.pages, libc::PROT_NONE);
             }
             PoolLevel::Poison => {

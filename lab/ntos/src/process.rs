@@ -1,5 +1,6 @@
 //! Processes and threads as drivers see them.
 
+use lab_verifier::RuleId;
 use nt::NTSTATUS;
 use nt::base::LIST_ENTRY;
 use nt::ke::{DISPATCHER_HEADER, PROCESS_OBJECT, THREAD_OBJECT};
@@ -85,6 +86,24 @@ impl Machine {
             .iter()
             .find(|process| process.address == address)
             .map(|process| process.id)
+    }
+
+    /// Stops when an address that should be a process is none.
+    pub(crate) fn check_process(&self, address: u64) {
+        if self.process_id(address).is_none() {
+            self.violate(
+                RuleId::BadObject,
+                [address, 0, 0, 0],
+                format!("{address:#x} is no process"),
+            );
+        }
+    }
+
+    /// Makes a process the running thread's.
+    pub(crate) fn enter_process(&self, address: u64) {
+        if let Some(id) = self.running.get() {
+            self.thread(id).process.set(address);
+        }
     }
 
     /// Counts the files a process has open; it disappears with the last one.

@@ -595,6 +595,7 @@ impl Machine {
             crate::guest::write(iosb, get!(irp, IoStatus));
         }
         self.copy_back(irp);
+        self.end_power_request(irp);
         let event = get!(irp, UserEvent);
         self.free_irp(irp);
         if !event.is_null() {

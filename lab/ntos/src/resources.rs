@@ -3,6 +3,11 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 
 use crate::buffers::Buffer;
+use crate::exports::data::Variables;
+use crate::exports::ex::callback::Callbacks;
+use crate::exports::ex::resource::Lock;
+use crate::exports::po::PowerRequest;
+use crate::registry::Registry;
 
 /// A work item.
 #[derive(Clone, Debug)]
@@ -24,6 +29,38 @@ pub(crate) struct Reservation {
     pub(crate) taken_at: u64,
 }
 
+/// What a driver registers with the kernel, or has it keep track of, and must take back.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Hash, PartialOrd, Ord)]
+pub(crate) enum Held {
+    LookasideList,
+    Resource,
+    CallbackRegistration,
+    ProcessNotifyRoutine,
+    ThreadNotifyRoutine,
+    ImageNotifyRoutine,
+    PnpNotification,
+    WmiProvider,
+    ErrorLogEntry,
+    AttachedProcess,
+}
+
+impl Held {
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::LookasideList => "lookaside list",
+            Self::Resource => "executive resource",
+            Self::CallbackRegistration => "registration with a callback object",
+            Self::ProcessNotifyRoutine => "process notify routine",
+            Self::ThreadNotifyRoutine => "thread notify routine",
+            Self::ImageNotifyRoutine => "image notify routine",
+            Self::PnpNotification => "plug-and-play notification",
+            Self::WmiProvider => "WMI provider",
+            Self::ErrorLogEntry => "entry of the error log",
+            Self::AttachedProcess => "thread that is attached to a process",
+        }
+    }
+}
+
 /// Ledger of a machine, by handle or address, with where each was taken.
 #[derive(Default)]
 pub(crate) struct Resources {
@@ -41,6 +78,22 @@ pub(crate) struct Resources {
     pub(crate) threaded_buffers: HashMap<u64, Buffer>,
     /// Counters that somebody outside the driver holds.
     pub(crate) foreign_counters: HashSet<u32>,
+    /// What is registered, by kind and address or handle, with where.
+    held: BTreeMap<(Held, u64), u64>,
+    /// Who holds executive resources, by their address.
+    pub(crate) locks: HashMap<u64, Lock>,
+    pub(crate) callbacks: Callbacks,
+    /// Power requests under way, by their IRP.
+    pub(crate) power_requests: HashMap<u64, PowerRequest>,
+    /// The state drivers recorded for devices.
+    pub(crate) power_states: HashMap<u64, i32>,
+    pub(crate) registry: Registry,
+    /// Registry keys that are open: object → path.
+    pub(crate) keys: HashMap<u64, String>,
+    /// Files that the driver opened itself.
+    pub(crate) driver_files: HashSet<u64>,
+    /// Exported variables, filled at first use.
+    pub(crate) variables: Variables,
     next_handle: u64,
 }
 
@@ -49,6 +102,49 @@ impl Resources {
     pub(crate) fn new_handle(&mut self) -> u64 {
         self.next_handle += 4;
         0xFFFF_FFFF_4000_0000 + self.next_handle
+    }
+
+    /// Notes that something is held; false if it was held already.
+    pub(crate) fn hold(&mut self, kind: Held, key: u64, site: u64) -> bool {
+        self.held.insert((kind, key), site).is_none()
+    }
+
+    /// Notes that something was given back; false if it was not held.
+    pub(crate) fn drop_held(&mut self, kind: Held, key: u64) -> bool {
+        self.held.remove(&(kind, key)).is_some()
+    }
+
+    /// Whether something is held.
+    pub(crate) fn holds(&self, kind: Held, key: u64) -> bool {
+        self.held.contains_key(&(kind, key))
+    }
+
+    /// What of a kind is held.
+    pub(crate) fn held(&self, kind: Held) -> impl Iterator<Item = u64> {
+        self.held
+            .range((kind, 0)..=(kind, u64::MAX))
+            .map(|((_, key), _)| *key)
+    }
+
+    /// Everything that is held, with where it was taken.
+    pub(crate) fn all_held(&self) -> impl Iterator<Item = (Held, u64)> {
+        self.held.iter().map(|((kind, _), site)| (*kind, *site))
+    }
+
+    /// Forgets what a driver that is gone has left.
+    pub(crate) fn forget_driver(&mut self) {
+        self.work_items.clear();
+        self.reservations.clear();
+        self.mdls.clear();
+        self.mappings.clear();
+        self.shutdown.clear();
+        self.held.clear();
+        self.locks.clear();
+        self.callbacks.forget_driver();
+        self.power_requests.clear();
+        self.power_states.clear();
+        self.keys.clear();
+        self.driver_files.clear();
     }
 
     /// Whether another reservation holds one of these counters.

@@ -446,6 +446,27 @@ impl Machine {
         self.call_expecting(function, args, self.irql())
     }
 
+    /// Calls a routine that takes five or six arguments.
+    pub(crate) fn call_with(&self, function: u64, args: [u64; 4], more: [u64; 2]) -> u64 {
+        let Some(id) = self.running.get() else {
+            return 0;
+        };
+        // Above the home slots of the first four.
+        guest::write(self.call_stack(id) as *mut [u64; 2], more);
+        self.call(function, args)
+    }
+
+    /// Where the stack ends that the next call into the driver runs on; 0x40 bytes from there on are free.
+    fn call_stack(&self, id: ThreadId) -> u64 {
+        let rsp = self.slot().rsp;
+        if self.thread(id).depth.get() > 0 && self.on_kernel_stack(id, rsp) {
+            return (rsp - 0x40) & !15;
+        }
+        // SAFETY: the fiber belongs to the running thread and is not dropped while it runs.
+        let fiber = unsafe { &*self.thread(id).fiber.get() };
+        (fiber.kernel_top() - 0x40) & !15
+    }
+
     /// Calls a routine that must return at `irql`.
     pub(crate) fn call_expecting(&self, function: u64, args: [u64; 4], irql: KIRQL) -> u64 {
         let Some(id) = self.running.get() else {
@@ -453,15 +474,8 @@ impl Machine {
         };
         let area = self.cpu().area();
         let slot: Slot = guest::get!(area, slot);
-        let fiber = self.thread(id).fiber.get();
-        // SAFETY: the fiber belongs to the running thread and is not dropped while it runs.
-        let fiber = unsafe { &*fiber };
         let depth = &self.thread(id).depth;
-        let stack = if depth.get() > 0 && fiber.on_kernel_stack(slot.rsp) {
-            (slot.rsp - 0x40) & !15
-        } else {
-            fiber.kernel_top() & !15
-        };
+        let stack = self.call_stack(id);
         depth.set(depth.get() + 1);
         // SAFETY: gs points at this processor's block (`resume`); the stack is this fiber's; what
         // the driver's routine does is the driver's business, and faults in it are caught.

@@ -1,9 +1,15 @@
 //! Who may open a device: security descriptors and the access check.
 
+mod descriptor;
+mod well_known;
+
 use nt::base::{GENERIC_ALL, GENERIC_EXECUTE, GENERIC_READ, GENERIC_WRITE};
-use nt::se::{ACCESS_ALLOWED_ACE_TYPE, SE_DACL_PRESENT, SE_SELF_RELATIVE};
+use nt::se::{ACCESS_ALLOWED_ACE_TYPE, SE_DACL_PRESENT};
 
 use crate::guest::{self, get};
+
+pub(crate) use descriptor::{Parts, SELF_RELATIVE_HEADER};
+pub(crate) use well_known::se_exports;
 
 /// A SID in its binary form.
 pub(crate) type Sid = Vec<u8>;
@@ -91,28 +97,11 @@ pub(crate) fn allows(dacl: &Dacl, privilege: Privilege, wanted: u32) -> bool {
 ///
 /// `None` when its form is wrong.
 pub(crate) fn read_dacl(descriptor: u64) -> Option<Dacl> {
-    let absolute = descriptor as *mut nt::se::SECURITY_DESCRIPTOR;
-    if get!(absolute, Revision) != 1 {
-        return None;
-    }
-    let control = get!(absolute, Control);
-    if control & SE_DACL_PRESENT == 0 {
-        return Some(None);
-    }
-    let acl = if control & SE_SELF_RELATIVE == 0 {
-        get!(absolute, Dacl) as u64
-    } else {
-        let offset: u32 = guest::read((descriptor + 16) as *const u32);
-        if offset == 0 {
-            0
-        } else {
-            descriptor + u64::from(offset)
-        }
-    };
-    if acl == 0 {
+    let parts = Parts::read(descriptor)?;
+    if parts.control & SE_DACL_PRESENT == 0 || parts.dacl == 0 {
         Some(None)
     } else {
-        read_acl(acl).map(Some)
+        read_acl(parts.dacl).map(Some)
     }
 }
 

@@ -218,6 +218,9 @@ rules! {
     MappingLeft "mapping-left" DRIVER_VERIFIER_DETECTED_VIOLATION:
         "The driver unloaded and left device memory mapped.";
         "MmUnmapIoSpace every mapping."
+    RegistrationLeft "registration-left" DRIVER_UNLOADED_WITHOUT_CANCELLING_PENDING_OPERATIONS:
+        "The driver unloaded and left a callback registered, or a lock or list of its own that the kernel keeps track of.";
+        "Unregister every callback and provider; delete every resource and lookaside list."
     InsecureDevice "insecure-device" DRIVER_VERIFIER_DETECTED_VIOLATION:
         "A device that user programs can open has no FILE_DEVICE_SECURE_OPEN, or no security descriptor of its own.";
         "Create it with FILE_DEVICE_SECURE_OPEN and a descriptor that names who may open it."

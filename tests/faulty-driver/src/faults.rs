@@ -76,7 +76,6 @@ pub(crate) unsafe fn commit(fault: Fault, argument: u64) {
                 asm!("syscall", in("rax") 39, out("rcx") _, out("r11") _, lateout("rax") _)
             }
             Fault::ReadCounter => keep(read_counter(argument)),
-            Fault::ReadCounterTrapped => keep(read_counter_trapped(argument)),
             Fault::Spin => loop {
                 asm!("pause");
             },
@@ -224,21 +223,6 @@ unsafe fn read_counter(times: u64) -> u64 {
         unsafe {
             asm!("rdpmc", "shl rdx, 32", "or rax, rdx", in("ecx") 0, out("rax") value, out("rdx") _, options(nomem, nostack))
         };
-        sum = sum.wrapping_add(value);
-    }
-    sum
-}
-
-/// The same, where a branch leads right behind the instruction: it can't be moved, so it traps.
-#[inline(never)]
-unsafe fn read_counter_trapped(times: u64) -> u64 {
-    let mut sum = 0u64;
-    for _ in 0..times {
-        let value: u64;
-        unsafe {
-            asm!("test ecx, ecx", "jnz 2f", "rdpmc", "2:", "shl rdx, 32", "or rax, rdx",
-                in("ecx") 0, out("rax") value, out("rdx") _, options(nostack));
-        }
         sum = sum.wrapping_add(value);
     }
     sum

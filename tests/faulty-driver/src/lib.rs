@@ -73,7 +73,5 @@ faults! {
     SystemCall = 0x821,
     /// Loops of counter reads, with the number of reads in the input.
     ReadCounter = 0x822,
-    /// The same, by an instruction that the lab can't patch.
-    ReadCounterTrapped = 0x823,
-    Spin = 0x824,
+    Spin = 0x823,
 }

@@ -77,9 +77,8 @@ impl SiteKind {
         match self {
             Self::Rdmsr | Self::Wrmsr | Self::ReadCr8 | Self::WriteCr8 => Nature::Hot,
             // Silent where CR4.PCE is set, which Linux does for a process that maps a perf counter.
-            Self::Rdpmc => Nature::HotSilent,
-            Self::Cpuid
-            | Self::Sidt
+            Self::Rdpmc | Self::Cpuid => Nature::HotSilent,
+            Self::Sidt
             | Self::Sgdt
             | Self::Sldt
             | Self::Str

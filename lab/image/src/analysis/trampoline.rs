@@ -22,12 +22,13 @@ use super::window::{JUMP_LEN, Window, ends_line};
 /// Most bytes that trampolines of one image may take.
 const TRAMPOLINE_SPACE: u32 = 64 << 10;
 /// Kinds that have a routine, in the order of their slots.
-pub(crate) const SLOTS: [SiteKind; 5] = [
+pub(crate) const SLOTS: [SiteKind; 6] = [
     SiteKind::Rdmsr,
     SiteKind::Wrmsr,
     SiteKind::Rdpmc,
     SiteKind::ReadCr8,
     SiteKind::WriteCr8,
+    SiteKind::Cpuid,
 ];
 const SLOT_BYTES: usize = 8 * SLOTS.len();
 /// Between trampolines, and behind a jump (`int3`).

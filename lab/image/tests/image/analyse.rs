@@ -228,7 +228,7 @@ fn bytes_that_nothing_refers_to_are_left_alone() {
     // Once the first function calls it, it is code: call +11.
     file.text[..6].copy_from_slice(&[0xe8, 11, 0, 0, 0, 0xc3]);
     file.functions = vec![(TEXT, TEXT + 6)];
-    assert_eq!(site(&file), (Treatment::MadeToTrap, None));
+    assert_eq!(site(&file), (Treatment::MadeToTrap, Some(Refusal::TooShort)));
 }
 
 #[test]

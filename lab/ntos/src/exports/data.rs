@@ -1,76 +1,86 @@
 //! Exported variables.
-#![expect(unsafe_code, reason = "drivers read these by address")]
 
-use std::sync::OnceLock;
+use nt::Variable;
 
-/// Type objects: opaque to drivers, which only pass the pointer on.
-static TYPES: [u64; 8] = [0; 8];
+use crate::machine::Machine;
+use crate::object::Kind;
+use crate::process::SYSTEM_PROCESS;
+use crate::security::se_exports;
+use crate::shared_page::BUILD;
 
-/// A variable, shared with drivers.
-struct Variables {
+/// Highest user-mode address that probing accepts on 64-bit Windows.
+pub(crate) const USER_PROBE_ADDRESS: u64 = 0x7FFF_FFFF_0000;
+
+/// The variables of a machine: one word each, in the order of [`Variable::ALL`].
+#[derive(Default)]
+pub(crate) struct Variables {
     words: Box<[u64]>,
 }
 
-// SAFETY: written once before it is shared; drivers only read these variables.
-unsafe impl Send for Variables {}
-// SAFETY: as above.
-unsafe impl Sync for Variables {}
-
-/// Highest user-mode address that probing accepts on 64-bit Windows.
-const USER_PROBE_ADDRESS: u64 = 0x7FFF_FFFF_0000;
-
-const NAMES: [&str; 12] = [
-    "IoDeviceObjectType",
-    "IoDriverObjectType",
-    "IoFileObjectType",
-    "PsProcessType",
-    "PsThreadType",
-    "ExEventObjectType",
-    "SeTokenObjectType",
-    "MmUserProbeAddress",
-    "MmHighestUserAddress",
-    "NtBuildNumber",
-    "InitSafeBootMode",
-    "KeNumberProcessors",
-];
-
-fn variables() -> &'static Variables {
-    static VARIABLES: OnceLock<Variables> = OnceLock::new();
-    VARIABLES.get_or_init(|| {
-        let types = TYPES.iter().map(|object| &raw const *object as u64).take(7);
-        let rest = [
-            USER_PROBE_ADDRESS,
-            USER_PROBE_ADDRESS - 1,
-            u64::from(crate::shared_page::BUILD),
-            0,
-            64,
-        ];
-        Variables {
-            words: types.chain(rest).collect(),
-        }
-    })
+/// The object type that a variable points to, as an opaque address: drivers only pass it on.
+fn type_object(variable: Variable) -> u64 {
+    static TYPES: [u64; Variable::ALL.len()] = [0; Variable::ALL.len()];
+    (&raw const TYPES[variable as usize]) as u64
 }
 
-/// Address of an exported variable.
-pub(crate) fn address(name: &str) -> Option<u64> {
-    let index = NAMES.iter().position(|known| *known == name)?;
-    Some(&raw const variables().words[index] as u64)
+/// Kind of object that a variable is the type of.
+fn kind_of(variable: Variable) -> Option<Kind> {
+    match variable {
+        Variable::IoDeviceObjectType => Some(Kind::Device),
+        Variable::IoDriverObjectType => Some(Kind::Driver),
+        Variable::IoFileObjectType => Some(Kind::File),
+        Variable::PsProcessType => Some(Kind::Process),
+        Variable::PsThreadType => Some(Kind::Thread),
+        Variable::ExEventObjectType => Some(Kind::Event),
+        Variable::MmSectionObjectType => Some(Kind::Section),
+        _ => None,
+    }
 }
 
 /// Kind of object that a type object stands for.
-pub(crate) fn kind_of_type(object_type: u64) -> Option<crate::object::Kind> {
-    use crate::object::Kind;
-    let kinds = [
-        Kind::Device,
-        Kind::Driver,
-        Kind::File,
-        Kind::Process,
-        Kind::Thread,
-        Kind::Event,
-    ];
-    let words = &variables().words;
-    kinds
-        .into_iter()
-        .zip(words.iter())
-        .find_map(|(kind, word)| (*word == object_type).then_some(kind))
+pub(crate) fn kind_of_type(object_type: u64) -> Option<Kind> {
+    Variable::ALL
+        .iter()
+        .copied()
+        .filter(|variable| type_object(*variable) == object_type)
+        .find_map(kind_of)
+}
+
+impl Machine {
+    /// Address of an exported variable.
+    pub(crate) fn variable(&self, name: &str) -> Option<u64> {
+        let variable = Variable::by_name(name)?;
+        let mut resources = self.resources.borrow_mut();
+        let words = &mut resources.variables.words;
+        if words.is_empty() {
+            *words = Variable::ALL
+                .iter()
+                .map(|variable| self.value_of(*variable))
+                .collect();
+        }
+        Some((&raw const words[variable as usize]) as u64)
+    }
+
+    fn value_of(&self, variable: Variable) -> u64 {
+        match variable {
+            Variable::IoDeviceObjectType
+            | Variable::IoDriverObjectType
+            | Variable::IoFileObjectType
+            | Variable::PsProcessType
+            | Variable::PsThreadType
+            | Variable::ExEventObjectType
+            | Variable::SeTokenObjectType
+            | Variable::MmSectionObjectType => type_object(variable),
+            Variable::PsInitialSystemProcess => self.process(SYSTEM_PROCESS).unwrap_or_default(),
+            Variable::MmUserProbeAddress => USER_PROBE_ADDRESS,
+            Variable::MmHighestUserAddress => USER_PROBE_ADDRESS - 1,
+            Variable::NtBuildNumber => u64::from(BUILD),
+            Variable::KeNumberProcessors => u64::from(self.processors_in(0)),
+            Variable::KdDebuggerNotPresent => 1,
+            Variable::InitSafeBootMode
+            | Variable::KdDebuggerEnabled
+            | Variable::NlsMbCodePageTag => 0,
+            Variable::SeExports => se_exports(),
+        }
+    }
 }

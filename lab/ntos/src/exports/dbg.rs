@@ -1,5 +1,9 @@
 //! Debugger output, and the handler of C's exception scopes.
-#![expect(unsafe_code, reason = "exports have foreign signatures")]
+#![expect(
+    unsafe_code,
+    non_snake_case,
+    reason = "exports have foreign signatures and the names of the WDK"
+)]
 
 use std::ffi::c_void;
 

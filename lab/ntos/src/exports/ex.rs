@@ -1,22 +1,35 @@
-//! `Ex…`: pool, fast mutexes, interlocked lists.
-#![expect(unsafe_code, reason = "exports have foreign signatures")]
+//! `Ex…`: pool, fast mutexes, lists, resources, callbacks.
+#![expect(
+    unsafe_code,
+    non_snake_case,
+    reason = "exports have foreign signatures and the names of the WDK"
+)]
+
+pub(crate) mod callback;
+mod lookaside;
+pub(crate) mod resource;
+mod slist;
 
 use std::ffi::c_void;
 use std::ptr;
 
 use lab_verifier::RuleId;
-use nt::base::LIST_ENTRY;
+use nt::NTSTATUS;
+use nt::base::{KernelMode, LIST_ENTRY, OBJECT_ATTRIBUTES, UserMode};
 use nt::ex::{
-    FAST_MUTEX, NonPagedPoolCacheAligned, NonPagedPoolNx, NonPagedPoolNxCacheAligned,
+    ALLOCATE_FUNCTION, CALLBACK_FUNCTION, ERESOURCE, FAST_MUTEX, FREE_FUNCTION,
+    NPAGED_LOOKASIDE_LIST, NonPagedPoolCacheAligned, NonPagedPoolNx, NonPagedPoolNxCacheAligned,
     POOL_FLAG_PAGED, POOL_FLAG_RAISE_ON_FAILURE, POOL_FLAG_UNINITIALIZED, PagedPool,
-    PagedPoolCacheAligned,
+    PagedPoolCacheAligned, SLIST_HEADER,
 };
 use nt::ke::{APC_LEVEL, KSPIN_LOCK};
+use nt::status::STATUS_SUCCESS;
 
-use super::exports;
+use super::{data, exports};
 use crate::guest::{self, field, get, set};
 use crate::machine::{Machine, current};
 use crate::pool::{Block, FreeError, Owner, tag_text};
+use crate::process::SYSTEM_PROCESS;
 use crate::wait::Timeout;
 
 /// Tag of pool that was allocated without one ("None").
@@ -93,6 +106,73 @@ exports! {
         // The machine's time zone is UTC.
         guest::write(LocalTime, guest::read(SystemTime));
     }
+    fn ExLocalTimeToSystemTime(LocalTime: *const i64, SystemTime: *mut i64) { guest::write(SystemTime, guest::read(LocalTime)) }
+
+    fn InitializeSListHead(SListHead: *mut SLIST_HEADER) { slist::initialize(SListHead) }
+    fn ExpInterlockedPushEntrySList(ListHead: *mut SLIST_HEADER, ListEntry: *mut c_void) -> *mut c_void {
+        if !slist::is_aligned(ListEntry as u64) {
+            current().violate(RuleId::BadObject, [ListEntry as u64, 0, 0, 0], "an entry of an interlocked list is not aligned to 16 bytes".into());
+        }
+        slist::push(ListHead, ListEntry as u64) as *mut c_void
+    }
+    fn ExpInterlockedPopEntrySList(ListHead: *mut SLIST_HEADER) -> *mut c_void { slist::pop(ListHead) as *mut c_void }
+    fn ExpInterlockedFlushSList(ListHead: *mut SLIST_HEADER) -> *mut c_void { slist::flush(ListHead) as *mut c_void }
+    fn ExQueryDepthSList(SListHead: *mut SLIST_HEADER) -> u16 { slist::depth(SListHead) }
+    fn ExInitializeNPagedLookasideList(Lookaside: *mut NPAGED_LOOKASIDE_LIST, Allocate: Option<ALLOCATE_FUNCTION>, Free: Option<FREE_FUNCTION>, Flags: u32, Size: usize, Tag: u32, _Depth: u16) {
+        let wanted = lookaside::Wanted {
+            allocate: Allocate.map_or(0, |routine| routine as usize as u64),
+            free: Free.map_or(0, |routine| routine as usize as u64),
+            flags: Flags,
+            size: Size,
+            tag: Tag,
+        };
+        current().initialize_lookaside(Lookaside, &wanted);
+    }
+    fn ExDeleteNPagedLookasideList(Lookaside: *mut NPAGED_LOOKASIDE_LIST) { current().delete_lookaside(Lookaside) }
+
+    fn ExInitializeResourceLite(Resource: *mut ERESOURCE) -> NTSTATUS {
+        guest::set_bytes(Resource.cast(), 0, size_of::<ERESOURCE>());
+        current().initialize_resource(Resource as u64);
+        STATUS_SUCCESS
+    }
+    fn ExDeleteResourceLite(Resource: *mut ERESOURCE) -> NTSTATUS {
+        current().delete_resource(Resource as u64);
+        STATUS_SUCCESS
+    }
+    fn ExAcquireResourceExclusiveLite(Resource: *mut ERESOURCE, Wait: u8) -> u8 {
+        u8::from(current().acquire_resource(Resource as u64, resource::Mode::Exclusive, Wait != 0))
+    }
+    fn ExAcquireResourceSharedLite(Resource: *mut ERESOURCE, Wait: u8) -> u8 {
+        u8::from(current().acquire_resource(Resource as u64, resource::Mode::Shared, Wait != 0))
+    }
+    fn ExReleaseResourceLite(Resource: *mut ERESOURCE) { current().release_resource(Resource as u64) }
+    fn ExIsResourceAcquiredExclusiveLite(Resource: *mut ERESOURCE) -> u8 { u8::from(current().writes_resource(Resource as u64)) }
+    fn ExIsResourceAcquiredSharedLite(Resource: *mut ERESOURCE) -> u32 { current().resource_count(Resource as u64) }
+
+    fn ExCreateCallback(CallbackObject: *mut *mut c_void, ObjectAttributes: *mut OBJECT_ATTRIBUTES, Create: u8, AllowMultipleCallbacks: u8) -> NTSTATUS {
+        match current().open_callback(ObjectAttributes, Create != 0, AllowMultipleCallbacks != 0) {
+            Ok(object) => {
+                guest::write(CallbackObject, object as *mut c_void);
+                STATUS_SUCCESS
+            }
+            Err(status) => status,
+        }
+    }
+    fn ExRegisterCallback(CallbackObject: *mut c_void, CallbackFunction: CALLBACK_FUNCTION, CallbackContext: *mut c_void) -> *mut c_void {
+        current().register_callback(CallbackObject as u64, CallbackFunction as usize as u64, CallbackContext as u64).unwrap_or(0) as *mut c_void
+    }
+    fn ExUnregisterCallback(CallbackRegistration: *mut c_void) { current().unregister_callback(CallbackRegistration as u64) }
+    fn ExNotifyCallback(CallbackObject: *mut c_void, Argument1: *mut c_void, Argument2: *mut c_void) {
+        current().notify_callback(CallbackObject as u64, Argument1 as u64, Argument2 as u64);
+    }
+
+    fn ProbeForRead(Address: *const c_void, Length: usize, Alignment: u32) { current().probe(Address as u64, Length, Alignment) }
+    fn ProbeForWrite(Address: *mut c_void, Length: usize, Alignment: u32) { current().probe(Address as u64, Length, Alignment) }
+    fn ExGetPreviousMode() -> i8 {
+        // A client's request comes from a user program; the system process has none.
+        let machine = current();
+        if machine.current_process() == machine.process(SYSTEM_PROCESS).unwrap_or_default() { KernelMode } else { UserMode }
+    }
 }
 
 /// One context runs at a time, so an interlocked list needs no lock here.
@@ -103,7 +183,7 @@ fn link(before: *mut LIST_ENTRY, entry: *mut LIST_ENTRY, after: *mut LIST_ENTRY)
     set!(after, Blink = entry);
 }
 
-fn is_paged(pool_type: i32) -> bool {
+pub(super) fn is_paged(pool_type: i32) -> bool {
     match pool_type & !(NonPagedPoolNx | NonPagedPoolNxCacheAligned | NonPagedPoolCacheAligned) {
         0 => false,
         rest => rest & PagedPool != 0 || pool_type == PagedPoolCacheAligned,
@@ -111,7 +191,7 @@ fn is_paged(pool_type: i32) -> bool {
 }
 
 impl Machine {
-    fn allocate_pool(&self, size: usize, tag: u32, paged: bool) -> u64 {
+    pub(super) fn allocate_pool(&self, size: usize, tag: u32, paged: bool) -> u64 {
         let site = self.call_site();
         if size == 0 {
             self.violate(
@@ -134,6 +214,25 @@ impl Machine {
             .borrow_mut()
             .allocate(size as u64, tag, paged, Owner::Driver, site)
             .unwrap_or(0)
+    }
+
+    /// Stops when a range can't be a user program's, or is not aligned, or not mapped.
+    fn probe(&self, address: u64, len: usize, alignment: u32) {
+        let wrong = match address.checked_add(len as u64) {
+            _ if len == 0 => return,
+            _ if address & u64::from(alignment.max(1) - 1) != 0 => "not aligned",
+            Some(end) if end <= data::USER_PROBE_ADDRESS => {
+                if self.is_readable(address) && self.is_readable(end - 1) {
+                    return;
+                }
+                "not mapped"
+            }
+            _ => "not in a user program's memory",
+        };
+        let what = format!(
+            "{len} bytes at {address:#x} were probed that are {wrong}; the lab raises no exceptions yet"
+        );
+        self.violate(RuleId::PageFault, [address, len as u64, 0, 0], what);
     }
 
     pub(crate) fn free_pool(&self, address: u64, tag: u32) {

@@ -1,6 +1,12 @@
-//! `Hal…`: hardware counters.
-#![expect(unsafe_code, reason = "exports have foreign signatures")]
+//! `Hal…`: hardware counters, and buses, of which this machine has none.
+#![expect(
+    unsafe_code,
+    non_snake_case,
+    reason = "exports have foreign signatures and the names of the WDK"
+)]
 #![expect(non_upper_case_globals, reason = "constants of the WDK in patterns")]
+
+use std::ffi::c_void;
 
 use lab_verifier::RuleId;
 use nt::NTSTATUS;
@@ -38,6 +44,9 @@ exports! {
         }
         STATUS_SUCCESS
     }
+    fn HalGetBusDataByOffset(_BusDataType: i32, _BusNumber: u32, _SlotNumber: u32, _Buffer: *mut c_void, _Offset: u32, _Length: u32) -> u32 { 0 }
+    fn HalSetBusDataByOffset(_BusDataType: i32, _BusNumber: u32, _SlotNumber: u32, _Buffer: *mut c_void, _Offset: u32, _Length: u32) -> u32 { 0 }
+    fn HalTranslateBusAddress(_InterfaceType: i32, _BusNumber: u32, _BusAddress: i64, _AddressSpace: *mut u32, _TranslatedAddress: *mut i64) -> u8 { 0 }
 }
 
 impl Machine {
@@ -49,14 +58,15 @@ impl Machine {
         if self.must_fail() {
             return Err(STATUS_INSUFFICIENT_RESOURCES);
         }
-        let first = field!(list, Descriptors).cast::<PHYSICAL_COUNTER_RESOURCE_DESCRIPTOR>();
+        let descriptors = field!(list, Descriptors).cast::<PHYSICAL_COUNTER_RESOURCE_DESCRIPTOR>();
         let mut counters = Vec::new();
         for index in 0..get!(list, Count).min(64) as usize {
-            let descriptor = guest::read(first.wrapping_add(index));
-            match descriptor.Type {
-                ResourceTypeSingle => counters.push(descriptor.CounterIndex),
-                ResourceTypeRange if descriptor.RangeEnd < 64 => {
-                    counters.extend(descriptor.CounterIndex..=descriptor.RangeEnd)
+            let descriptor = descriptors.wrapping_add(index);
+            let first = get!(descriptor, CounterIndex);
+            match get!(descriptor, Type) {
+                ResourceTypeSingle => counters.push(first),
+                ResourceTypeRange if get!(descriptor, RangeEnd) < 64 => {
+                    counters.extend(first..=get!(descriptor, RangeEnd))
                 }
                 ResourceTypeOverflow => {}
                 _ => return Err(STATUS_INVALID_PARAMETER),

@@ -1,35 +1,37 @@
 //! `Io…`: devices, links, IRPs, work items, MDLs.
-#![expect(unsafe_code, reason = "exports have foreign signatures")]
+#![expect(
+    unsafe_code,
+    non_snake_case,
+    reason = "exports have foreign signatures and the names of the WDK"
+)]
+
+mod device;
+mod request;
+mod work;
 
 use std::ffi::c_void;
 use std::ptr;
 
 use lab_verifier::RuleId;
 use nt::NTSTATUS;
-use nt::base::{KernelMode, UNICODE_STRING};
-use nt::io::{
-    DO_DEVICE_INITIALIZING, DO_EXCLUSIVE, FILE_DEVICE_SECURE_OPEN, IO_WORKITEM_ROUTINE,
-    IO_WORKITEM_ROUTINE_EX, METHOD_BUFFERED, METHOD_NEITHER,
-};
+use nt::base::UNICODE_STRING;
+use nt::io::{IO_WORKITEM_ROUTINE, IO_WORKITEM_ROUTINE_EX, METHOD_BUFFERED, METHOD_NEITHER};
 use nt::irp::{
-    DEVICE_OBJECT, DRIVER_OBJECT, FILE_OBJECT, IO_STATUS_BLOCK, IO_TYPE_DEVICE, IRP,
-    IRP_MJ_DEVICE_CONTROL, IRP_MJ_INTERNAL_DEVICE_CONTROL, IRP_MJ_READ, PDRIVER_DISPATCH,
+    DEVICE_OBJECT, DRIVER_OBJECT, FILE_OBJECT, IO_STATUS_BLOCK, IRP, IRP_MJ_DEVICE_CONTROL,
+    IRP_MJ_INTERNAL_DEVICE_CONTROL, PDRIVER_DISPATCH,
 };
 use nt::ke::{DISPATCH_LEVEL, KEVENT, KIRQL};
 use nt::mm::MDL;
 use nt::status::{
-    STATUS_INSUFFICIENT_RESOURCES, STATUS_INVALID_DEVICE_REQUEST, STATUS_NOT_SUPPORTED,
-    STATUS_OBJECT_NAME_INVALID, STATUS_SUCCESS,
+    STATUS_INSUFFICIENT_RESOURCES, STATUS_INVALID_DEVICE_REQUEST, STATUS_OBJECT_NAME_INVALID,
+    STATUS_SUCCESS,
 };
 
 use super::{exports, guard};
 use crate::guest::{self, get, set};
 use crate::irp::Origin;
 use crate::machine::{Machine, current};
-use crate::object::Kind;
-use crate::process::SYSTEM_PROCESS;
 use crate::resources::WorkItem;
-use crate::sched::Job;
 
 exports! {
     io;
@@ -127,23 +129,7 @@ exports! {
     fn IoBuildSynchronousFsdRequest(MajorFunction: u32, DeviceObject: *mut DEVICE_OBJECT, Buffer: *mut c_void, Length: u32, StartingOffset: *const i64, Event: *mut KEVENT, IoStatusBlock: *mut IO_STATUS_BLOCK) -> *mut IRP {
         let machine = current();
         machine.check_device(DeviceObject);
-        let irp = machine.threaded_irp(DeviceObject, Event, IoStatusBlock);
-        if irp.is_null() {
-            return irp;
-        }
-        let stack = get!(irp, CurrentStackLocation).wrapping_sub(1);
-        set!(stack, MajorFunction = u8::try_from(MajorFunction).unwrap_or(0));
-        set!(stack, Parameters.ReadWrite.Length = Length);
-        if !StartingOffset.is_null() {
-            set!(stack, Parameters.ReadWrite.ByteOffset = guest::read(StartingOffset));
-        }
-        set!(irp, UserBuffer = Buffer);
-        if Length != 0 && crate::irp::transfer(DeviceObject) & nt::io::DO_DIRECT_IO != 0 {
-            set!(irp, MdlAddress = machine.locked_mdl(Buffer as u64, Length as usize));
-        } else if crate::irp::transfer(DeviceObject) & nt::io::DO_BUFFERED_IO != 0 {
-            machine.buffer_threaded(irp, Buffer as u64, Length, if MajorFunction == u32::from(IRP_MJ_READ) { 0 } else { Length });
-        }
-        irp
+        machine.fsd_request(MajorFunction, DeviceObject, Buffer, Length, StartingOffset, Event, IoStatusBlock)
     }
     fn IoAllocateMdl(VirtualAddress: *mut c_void, Length: u32, _SecondaryBuffer: u8, _ChargeQuota: u8, Irp: *mut IRP) -> *mut MDL {
         let machine = current();
@@ -270,7 +256,7 @@ impl Machine {
     /// Errors: not of whole characters, or longer than its buffer.
     pub(crate) fn string(&self, string: *const UNICODE_STRING) -> Result<String, NTSTATUS> {
         let string = guest::read(string);
-        if string.Length % 2 != 0
+        if !string.Length.is_multiple_of(2)
             || string.Length > string.MaximumLength
             || (string.Buffer.is_null() && string.Length != 0)
         {
@@ -282,300 +268,10 @@ impl Machine {
         String::from_utf16(&units).map_err(|_| STATUS_OBJECT_NAME_INVALID)
     }
 
-    fn create_device(
-        &self,
-        driver: *mut DRIVER_OBJECT,
-        extension: u32,
-        name: Option<&str>,
-        device_type: u32,
-        characteristics: u32,
-        exclusive: bool,
-    ) -> Result<*mut DEVICE_OBJECT, NTSTATUS> {
-        if self.must_fail() {
-            return Err(STATUS_INSUFFICIENT_RESOURCES);
-        }
-        let header = size_of::<DEVICE_OBJECT>() as u64;
-        let address = self
-            .allocate_object(header + u64::from(extension), b"Devi", Kind::Device)
-            .ok_or(STATUS_INSUFFICIENT_RESOURCES)?;
-        if let Some(name) = name {
-            let named = self.objects.borrow_mut().set_name(address, name);
-            if let Err(status) = named {
-                self.free_object(address);
-                return Err(status);
-            }
-        }
-        let device = address as *mut DEVICE_OBJECT;
-        set!(device, Type = IO_TYPE_DEVICE);
-        set!(
-            device,
-            Size = u16::try_from(header + u64::from(extension)).unwrap_or(u16::MAX)
-        );
-        set!(device, DriverObject = driver);
-        set!(device, NextDevice = get!(driver, DeviceObject));
-        set!(
-            device,
-            Flags = DO_DEVICE_INITIALIZING | if exclusive { DO_EXCLUSIVE } else { 0 }
-        );
-        set!(device, Characteristics = characteristics);
-        set!(device, DeviceType = device_type);
-        set!(device, StackSize = 1i8);
-        if extension != 0 {
-            set!(device, DeviceExtension = (address + header) as *mut c_void);
-        }
-        set!(driver, DeviceObject = device);
-        Ok(device)
-    }
-
-    /// Stops when an address that should be a device is none.
-    pub(crate) fn check_device(&self, device: *mut DEVICE_OBJECT) {
-        let is_device = self
-            .objects
-            .borrow()
-            .get(device as u64)
-            .is_some_and(|object| object.kind == Kind::Device);
-        if !is_device {
-            self.violate(
-                RuleId::BadObject,
-                [device as u64, 0, 0, 0],
-                format!("{:#x} is no device object", device as u64),
-            );
-        }
-    }
-
-    fn delete_device(&self, device: *mut DEVICE_OBJECT) {
-        self.check_device(device);
-        let driver = get!(device, DriverObject);
-        let next = get!(device, NextDevice);
-        if get!(driver, DeviceObject) == device {
-            set!(driver, DeviceObject = next);
-        } else {
-            let mut at = get!(driver, DeviceObject);
-            while !at.is_null() && get!(at, NextDevice) != device {
-                at = get!(at, NextDevice);
-            }
-            if !at.is_null() {
-                set!(at, NextDevice = next);
-            }
-        }
-        set!(device, DriverObject = ptr::null_mut::<DRIVER_OBJECT>());
-        self.finish_delete(device as u64);
-    }
-
-    /// Frees a deleted device once no file refers to it.
-    pub(crate) fn finish_delete(&self, device: u64) {
-        let object = device as *mut DEVICE_OBJECT;
-        if get!(object, DriverObject).is_null() && get!(object, ReferenceCount) <= 0 {
-            self.free_object(device);
-        }
-    }
-
-    /// The highest device of a stack.
-    pub(crate) fn top_of_stack(&self, device: *mut DEVICE_OBJECT) -> *mut DEVICE_OBJECT {
-        let mut top = device;
-        while !get!(top, AttachedDevice).is_null() {
-            top = get!(top, AttachedDevice);
-        }
-        top
-    }
-
-    /// Habits that let anybody in.
-    pub fn insecure_devices(&self) -> Vec<String> {
-        let objects = self.objects.borrow();
-        let devices = objects
-            .all()
-            .filter(|(_, object)| object.kind == Kind::Device && object.name.is_some());
-        devices
-            .filter(|(address, object)| {
-                let secure_open = get!(*address as *mut DEVICE_OBJECT, Characteristics)
-                    & FILE_DEVICE_SECURE_OPEN
-                    != 0;
-                !secure_open || object.security.is_none()
-            })
-            .filter_map(|(_, object)| object.name.clone())
-            .collect()
-    }
-
-    fn queue_work_item(&self, item: u64, routine: u64, context: u64, extended: bool) {
-        let mut resources = self.resources.borrow_mut();
-        let queued = resources
-            .work_items
-            .get_mut(&item)
-            .filter(|entry| !entry.queued)
-            .map(|entry| {
-                *entry = WorkItem {
-                    routine,
-                    context,
-                    extended,
-                    queued: true,
-                    ..entry.clone()
-                };
-            });
-        drop(resources);
-        if queued.is_none() {
-            self.violate(
-                RuleId::BadObject,
-                [item, 0, 0, 0],
-                "a work item was queued that does not exist, or that is queued".into(),
-            );
-        }
-        let process = self.process(SYSTEM_PROCESS).unwrap_or_default();
-        match self.free_thread(process) {
-            Ok(thread) => self.start(thread, Job::WorkItem { item }),
-            Err(status) => self.violate(
-                RuleId::HostFault,
-                [0; 4],
-                format!("no thread for a work item: {status}"),
-            ),
-        }
-        self.request_schedule();
-    }
-
-    /// Runs a work item on a system thread.
-    pub(crate) fn run_work_item(&self, item: u64) {
-        let mut resources = self.resources.borrow_mut();
-        let Some(entry) = resources.work_items.get_mut(&item) else {
-            return;
-        };
-        // It may be queued again, or freed, from its routine.
-        entry.queued = false;
-        let entry = entry.clone();
-        drop(resources);
-        let arguments = if entry.extended {
-            [entry.device, entry.context, item, 0]
-        } else {
-            [entry.device, entry.context, 0, 0]
-        };
-        self.call(entry.routine, arguments);
-    }
-
     /// The process of the running thread.
     pub(crate) fn current_process(&self) -> u64 {
         self.running
             .get()
             .map_or(0, |id| self.thread(id).process.get())
-    }
-
-    fn requestor(&self, irp: *mut IRP) -> u64 {
-        self.irp_block(irp);
-        let thread = get!(irp, Thread) as u64;
-        self.thread_at(thread)
-            .map_or(0, |id| self.thread(id).process.get())
-    }
-
-    /// An IRP that the I/O manager frees at completion.
-    fn threaded_irp(
-        &self,
-        device: *mut DEVICE_OBJECT,
-        event: *mut KEVENT,
-        iosb: *mut IO_STATUS_BLOCK,
-    ) -> *mut IRP {
-        if self.must_fail() {
-            return ptr::null_mut();
-        }
-        let irp = self.allocate_irp(get!(device, StackSize), Origin::Threaded, self.call_site());
-        if !irp.is_null() {
-            set!(irp, RequestorMode = KernelMode);
-            set!(irp, UserEvent = event);
-            set!(irp, UserIosb = iosb);
-            set!(irp, Thread = self.current_thread_object() as *mut c_void);
-        }
-        irp
-    }
-
-    /// Gives a threaded IRP a system buffer with the caller's input in it.
-    fn buffer_threaded(&self, irp: *mut IRP, input: u64, len: u32, input_len: u32) {
-        if len == 0 {
-            return;
-        }
-        let data = guest::bytes(input as *const u8, input_len as usize);
-        if let Ok(buffer) = self.buffers.borrow_mut().take(&data, len as usize) {
-            set!(irp, SystemBuffer = buffer.address as *mut c_void);
-            self.resources
-                .borrow_mut()
-                .threaded_buffers
-                .insert(irp as u64, buffer);
-        }
-    }
-
-    /// Copies what a threaded IRP returned to its caller's buffer.
-    pub(crate) fn copy_back(&self, irp: *mut IRP) {
-        let mdl = get!(irp, MdlAddress);
-        if !mdl.is_null() {
-            self.drop_mdl(mdl);
-            set!(irp, MdlAddress = ptr::null_mut());
-        }
-        let Some(buffer) = self
-            .resources
-            .borrow_mut()
-            .threaded_buffers
-            .remove(&(irp as u64))
-        else {
-            return;
-        };
-        let output = get!(irp, UserBuffer);
-        let information = get!(irp, IoStatus.Information).min(buffer.len);
-        if !output.is_null() && !get!(irp, IoStatus.Status).is_error() {
-            guest::fill(
-                output.cast(),
-                &guest::bytes(buffer.address as *const u8, information),
-            );
-        }
-        self.buffers.borrow_mut().put(buffer);
-    }
-
-    fn open_device(&self, name: &str) -> Result<(u64, *mut DEVICE_OBJECT), NTSTATUS> {
-        let (address, _) = self.objects.borrow().lookup(name)?;
-        let is_device = self
-            .objects
-            .borrow()
-            .get(address)
-            .is_some_and(|object| object.kind == Kind::Device);
-        if !is_device {
-            return Err(nt::status::STATUS_OBJECT_TYPE_MISMATCH);
-        }
-        let device = address as *mut DEVICE_OBJECT;
-        let file = self
-            .allocate_object(size_of::<FILE_OBJECT>() as u64, b"File", Kind::File)
-            .ok_or(STATUS_INSUFFICIENT_RESOURCES)?;
-        set!(file as *mut FILE_OBJECT, Type = nt::irp::IO_TYPE_FILE);
-        set!(file as *mut FILE_OBJECT, DeviceObject = device);
-        set!(device, ReferenceCount = get!(device, ReferenceCount) + 1);
-        let site = self.call_site();
-        let mut objects = self.objects.borrow_mut();
-        objects.reference(file, site);
-        objects.dereference(file, false);
-        drop(objects);
-        Ok((file, self.top_of_stack(device)))
-    }
-
-    fn named_event(&self, name: &str) -> Result<(u64, u64), NTSTATUS> {
-        let found = self.objects.borrow().lookup(name);
-        let site = self.call_site();
-        if let Ok((event, _)) = found {
-            let handle = self
-                .objects
-                .borrow_mut()
-                .open(event, site)
-                .ok_or(STATUS_NOT_SUPPORTED)?;
-            return Ok((event, handle));
-        }
-        let event = self
-            .allocate_object(size_of::<KEVENT>() as u64, b"Even", Kind::Event)
-            .ok_or(STATUS_INSUFFICIENT_RESOURCES)?;
-        set!(event as *mut KEVENT, Header.SignalState = 1);
-        let mut objects = self.objects.borrow_mut();
-        objects.set_name(event, name)?;
-        let handle = objects.open(event, site).ok_or(STATUS_NOT_SUPPORTED)?;
-        objects.dereference(event, false);
-        Ok((event, handle))
-    }
-
-    /// Calls a cancel routine as the I/O manager does: cancel lock held, old IRQL in the IRP.
-    pub(crate) fn call_with_cancel_lock(&self, irp: *mut IRP, routine: u64, arguments: [u64; 4]) {
-        let old = self.raise(DISPATCH_LEVEL);
-        self.acquire(self.cancel_lock.as_ptr());
-        set!(irp, CancelIrql = old);
-        self.call_expecting(routine, arguments, old);
     }
 }

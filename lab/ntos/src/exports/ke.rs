@@ -1,16 +1,23 @@
 //! `Ke…`: IRQL, locks, DPCs, timers, dispatcher objects, processors.
-#![expect(unsafe_code, reason = "exports have foreign signatures")]
+#![expect(
+    unsafe_code,
+    non_snake_case,
+    reason = "exports have foreign signatures and the names of the WDK"
+)]
+
+mod lock;
+mod processor;
 
 use std::ffi::c_void;
 use std::ptr;
 
 use lab_verifier::RuleId;
 use nt::NTSTATUS;
-use nt::base::{ALL_PROCESSOR_GROUPS, GROUP_AFFINITY, HANDLE, PROCESSOR_NUMBER};
+use nt::base::{GROUP_AFFINITY, HANDLE, PROCESSOR_NUMBER};
 use nt::ke::{
-    APC_LEVEL, DISPATCH_LEVEL, EVENT_NOTIFICATION_OBJECT, EVENT_SYNCHRONIZATION_OBJECT, HIGH_LEVEL,
-    IPI_LEVEL, KAFFINITY, KDEFERRED_ROUTINE, KDPC, KEVENT, KIPI_BROADCAST_WORKER, KIRQL, KMUTANT,
-    KPRIORITY, KSEMAPHORE, KSPIN_LOCK, KTIMER, MUTANT_OBJECT, SEMAPHORE_OBJECT,
+    DISPATCH_LEVEL, EVENT_NOTIFICATION_OBJECT, EVENT_SYNCHRONIZATION_OBJECT, IPI_LEVEL, KAFFINITY,
+    KAPC_STATE, KDEFERRED_ROUTINE, KDPC, KEVENT, KIPI_BROADCAST_WORKER, KIRQL, KMUTANT, KPRIORITY,
+    KSEMAPHORE, KSPIN_LOCK, KSYNCHRONIZE_ROUTINE, KTIMER, MUTANT_OBJECT, SEMAPHORE_OBJECT,
     THREAD_WAIT_OBJECTS, TIMER_NOTIFICATION_OBJECT, TIMER_SYNCHRONIZATION_OBJECT,
 };
 use nt::status::{STATUS_INVALID_PARAMETER, STATUS_SUCCESS};
@@ -19,6 +26,7 @@ use super::exports;
 use crate::dpc::TARGET_BIAS;
 use crate::guest::{self, field, get, set};
 use crate::machine::{current, thread_id};
+use crate::resources::Held;
 use crate::wait::Timeout;
 
 exports! {
@@ -212,7 +220,7 @@ exports! {
     }
     fn KeSetSystemAffinityThread(Affinity: KAFFINITY) { current().set_affinity(0, Affinity as u64); }
     fn KeRevertToUserAffinityThread() { current().clear_affinity() }
-    fn KeSetSystemAffinityThreadEx(Affinity: KAFFINITY) -> KAFFINITY { current().set_affinity(0, Affinity as u64).Mask as usize }
+    fn KeSetSystemAffinityThreadEx(Affinity: KAFFINITY) -> KAFFINITY { usize::try_from(current().set_affinity(0, Affinity as u64).Mask).unwrap_or(0) }
     fn KeRevertToUserAffinityThreadEx(Affinity: KAFFINITY) { current().restore_affinity(GROUP_AFFINITY { Mask: Affinity as u64, ..GROUP_AFFINITY::default() }) }
     fn KeSetSystemGroupAffinityThread(Affinity: *mut GROUP_AFFINITY, PreviousAffinity: *mut GROUP_AFFINITY) {
         let wanted = guest::read(Affinity);
@@ -247,6 +255,22 @@ exports! {
             None => machine.violate(RuleId::BadObject, [Thread as u64, 0, 0, 0], "not a thread".into()),
         }
     }
+    fn KeStackAttachProcess(Process: *mut c_void, ApcState: *mut KAPC_STATE) {
+        let machine = current();
+        machine.check_process(Process as u64);
+        let site = machine.call_site();
+        set!(ApcState, Process = machine.current_process() as *mut c_void);
+        machine.resources.borrow_mut().hold(Held::AttachedProcess, ApcState as u64, site);
+        machine.enter_process(Process as u64);
+    }
+    fn KeUnstackDetachProcess(ApcState: *mut KAPC_STATE) {
+        let machine = current();
+        machine.must_hold(Held::AttachedProcess, ApcState as u64);
+        machine.enter_process(get!(ApcState, Process) as u64);
+    }
+    fn KeSynchronizeExecution(Interrupt: *mut c_void, _SynchronizeRoutine: KSYNCHRONIZE_ROUTINE, _SynchronizeContext: *mut c_void) -> u8 {
+        current().violate(RuleId::BadObject, [Interrupt as u64, 0, 0, 0], "not an interrupt that was connected".into())
+    }
     fn KeGetCurrentThread() -> HANDLE { current().current_thread_object() as HANDLE }
 
     never KeBugCheckEx(BugCheckCode: u32, P1: usize, P2: usize, P3: usize, P4: usize) {
@@ -255,7 +279,12 @@ exports! {
     never KeBugCheck(BugCheckCode: u32) { current().bug_check(BugCheckCode, [0; 4]) }
 }
 
-fn initialize_header(header: *mut nt::ke::DISPATCHER_HEADER, kind: u8, size: usize, state: i32) {
+pub(super) fn initialize_header(
+    header: *mut nt::ke::DISPATCHER_HEADER,
+    kind: u8,
+    size: usize,
+    state: i32,
+) {
     guest::set_bytes(header.cast(), 0, size_of::<nt::ke::DISPATCHER_HEADER>());
     set!(header, Type = kind);
     set!(header, Size = u8::try_from(size / 4).unwrap_or(0));
@@ -287,110 +316,6 @@ fn number_of(index: u32) -> PROCESSOR_NUMBER {
 }
 
 impl crate::machine::Machine {
-    /// Raises the IRQL; returns the old one.
-    pub(crate) fn raise(&self, irql: KIRQL) -> KIRQL {
-        let old = self.irql();
-        if irql < old || irql > HIGH_LEVEL {
-            self.violate(
-                RuleId::IrqlRaiseBelow,
-                [0x30, u64::from(old), u64::from(irql), 0],
-                format!("the IRQL was raised from {old} to {irql}"),
-            );
-        }
-        self.cpu().set_irql(irql);
-        old
-    }
-
-    /// Lowers the IRQL; what was held back runs on the way out.
-    pub(crate) fn lower(&self, irql: KIRQL) {
-        let old = self.irql();
-        if irql > old {
-            self.violate(
-                RuleId::IrqlLowerAbove,
-                [0x31, u64::from(old), u64::from(irql), 0],
-                format!("the IRQL was lowered from {old} to {irql}"),
-            );
-        }
-        self.cpu().set_irql(irql);
-        if irql < DISPATCH_LEVEL && !self.cpu().dpcs.borrow().is_empty() {
-            self.cpu().set_pending(1);
-        }
-    }
-
-    /// What a held spin lock contains: its processor's identity, with the low bit set.
-    fn lock_owner(&self) -> usize {
-        usize::try_from(self.cpu().address() | 1).unwrap_or(1)
-    }
-
-    pub(crate) fn acquire(&self, lock: *mut KSPIN_LOCK) {
-        if self.irql() < APC_LEVEL + 1 {
-            self.violate(
-                RuleId::IrqlContract,
-                [lock as u64, u64::from(self.irql()), 0, 0],
-                "a spin lock was acquired below DISPATCH_LEVEL".into(),
-            );
-        }
-        let held = guest::read(lock);
-        if held == self.lock_owner() {
-            self.violate(
-                RuleId::SpinLockRecursive,
-                [0x1001, lock as u64, 0, 0],
-                format!(
-                    "spin lock {:#x} is held by this processor already",
-                    lock as u64
-                ),
-            );
-        }
-        if held != 0 {
-            self.spin(lock as u64);
-        }
-        guest::write(lock, self.lock_owner());
-    }
-
-    pub(crate) fn try_acquire(&self, lock: *mut KSPIN_LOCK) -> bool {
-        let free = guest::read(lock) == 0;
-        if free {
-            guest::write(lock, self.lock_owner());
-        }
-        free
-    }
-
-    pub(crate) fn release_lock(&self, lock: *mut KSPIN_LOCK) {
-        let held = guest::read(lock);
-        if held != self.lock_owner() {
-            self.violate(
-                RuleId::SpinLockNotOwned,
-                [lock as u64, held as u64, 0, 0],
-                format!(
-                    "spin lock {:#x} was released, which this processor does not hold",
-                    lock as u64
-                ),
-            );
-        }
-        guest::write(lock, 0);
-        self.wake_spinners(lock as u64);
-    }
-
-    pub(crate) fn index_of(&self, number: PROCESSOR_NUMBER) -> Option<usize> {
-        let index = usize::from(number.Group) * 64 + usize::from(number.Number);
-        (number.Number < 64 && number.Reserved == 0 && index < self.cpu_count()).then_some(index)
-    }
-
-    pub(crate) fn processors_in(&self, group: u16) -> u32 {
-        let count = self.cpu_count();
-        if group == ALL_PROCESSOR_GROUPS {
-            return u32::try_from(count).unwrap_or(0);
-        }
-        u32::try_from(count.saturating_sub(usize::from(group) * 64).min(64)).unwrap_or(0)
-    }
-
-    pub(crate) fn group_mask(&self, group: u16) -> KAFFINITY {
-        match self.processors_in(group) {
-            0 => 0,
-            count => usize::MAX >> (64 - count),
-        }
-    }
-
     pub(crate) fn current_thread_object(&self) -> u64 {
         self.running
             .get()

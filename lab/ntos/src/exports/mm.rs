@@ -1,5 +1,9 @@
 //! `Mm…`: memory.
-#![expect(unsafe_code, reason = "exports have foreign signatures")]
+#![expect(
+    unsafe_code,
+    non_snake_case,
+    reason = "exports have foreign signatures and the names of the WDK"
+)]
 
 use std::ffi::c_void;
 use std::ptr;
@@ -76,19 +80,42 @@ exports! {
         (BaseAddress as u64).cast_signed()
     }
     fn MmAllocateContiguousMemory(NumberOfBytes: usize, _HighestAcceptableAddress: i64) -> *mut c_void {
-        let machine = current();
-        if NumberOfBytes == 0 || machine.must_fail() {
+        current().allocate_contiguous(NumberOfBytes) as *mut c_void
+    }
+    fn MmAllocateContiguousMemorySpecifyCache(NumberOfBytes: usize, _LowestAcceptableAddress: i64, _HighestAcceptableAddress: i64, BoundaryAddressMultiple: i64, _CacheType: i32) -> *mut c_void {
+        // A block never crosses a boundary that it is shorter than: there is nothing physical to cross.
+        let boundary = usize::try_from(BoundaryAddressMultiple).unwrap_or(0);
+        if boundary != 0 && NumberOfBytes > boundary {
             return ptr::null_mut();
         }
+        current().allocate_contiguous(NumberOfBytes) as *mut c_void
+    }
+    fn MmFreeContiguousMemorySpecifyCache(BaseAddress: *mut c_void, NumberOfBytes: usize, _CacheType: i32) {
+        let machine = current();
         let size = (NumberOfBytes as u64).next_multiple_of(4096);
-        let tag = u32::from_le_bytes(*b"MmCm");
-        let site = machine.call_site();
-        machine.pool.borrow_mut().allocate(size, tag, false, Owner::Driver, site).unwrap_or(0) as *mut c_void
+        let block = machine.pool.borrow().block_at(BaseAddress as u64);
+        if block.is_some_and(|block| block.address == BaseAddress as u64 && block.size != size) {
+            machine.violate(RuleId::BadObject, [BaseAddress as u64, size, 0, 0], "contiguous memory was freed with another length".into());
+        }
+        machine.free_pool(BaseAddress as u64, 0);
     }
     fn MmFreeContiguousMemory(BaseAddress: *mut c_void) { current().free_pool(BaseAddress as u64, 0) }
 }
 
 impl crate::machine::Machine {
+    fn allocate_contiguous(&self, bytes: usize) -> u64 {
+        if bytes == 0 || self.must_fail() {
+            return 0;
+        }
+        let size = (bytes as u64).next_multiple_of(4096);
+        let tag = u32::from_le_bytes(*b"MmCm");
+        let site = self.call_site();
+        self.pool
+            .borrow_mut()
+            .allocate(size, tag, false, Owner::Driver, site)
+            .unwrap_or(0)
+    }
+
     /// Whether the byte at an address can be read, without touching it.
     pub(crate) fn is_readable(&self, address: u64) -> bool {
         let mut byte = 0u8;
@@ -100,9 +127,10 @@ impl crate::machine::Machine {
             iov_base: address as *mut c_void,
             iov_len: 1,
         };
+        let process = std::process::id().cast_signed();
         // SAFETY: the local buffer is one byte of ours; a bad remote address is an error, not a fault.
         let read = unsafe {
-            libc::process_vm_readv(libc::getpid(), &raw const local, 1, &raw const remote, 1, 0)
+            libc::process_vm_readv(process, &raw const local, 1, &raw const remote, 1, 0)
         };
         read == 1
     }

@@ -1,12 +1,19 @@
 //! `Ob…`: references and handles.
-#![expect(unsafe_code, reason = "exports have foreign signatures")]
+#![expect(
+    unsafe_code,
+    non_snake_case,
+    reason = "exports have foreign signatures and the names of the WDK"
+)]
 
 use std::ffi::c_void;
 
 use lab_verifier::RuleId;
 use nt::NTSTATUS;
-use nt::base::{HANDLE, KernelMode};
-use nt::status::{STATUS_INSUFFICIENT_RESOURCES, STATUS_INVALID_PARAMETER, STATUS_SUCCESS};
+use nt::base::{HANDLE, KernelMode, UNICODE_STRING};
+use nt::status::{
+    STATUS_INFO_LENGTH_MISMATCH, STATUS_INSUFFICIENT_RESOURCES, STATUS_INVALID_PARAMETER,
+    STATUS_OBJECT_NAME_NOT_FOUND, STATUS_OBJECT_TYPE_MISMATCH, STATUS_SUCCESS,
+};
 
 use super::{data, exports};
 use crate::guest;
@@ -39,7 +46,7 @@ exports! {
         let kind = machine.objects.borrow().get(Object as u64).map(|object| object.kind);
         let Some(kind) = kind else { machine.no_object(Object as u64) };
         if data::kind_of_type(ObjectType as u64).is_some_and(|wanted| wanted != kind) {
-            return nt::status::STATUS_OBJECT_TYPE_MISMATCH;
+            return STATUS_OBJECT_TYPE_MISMATCH;
         }
         if AccessMode == KernelMode && HandleAttributes & nt::base::OBJ_KERNEL_HANDLE == 0 && machine.current_process() != machine.process(4).unwrap_or_default() {
             machine.violate(RuleId::BadHandle, [0xE0, Object as u64, 0, 0], "a handle without OBJ_KERNEL_HANDLE was opened in a user's process".into());
@@ -52,19 +59,103 @@ exports! {
             None => STATUS_INVALID_PARAMETER,
         }
     }
+    fn ObReferenceObjectByPointer(Object: *mut c_void, _DesiredAccess: u32, ObjectType: *mut c_void, _AccessMode: i8) -> NTSTATUS {
+        let machine = current();
+        let kind = machine.objects.borrow().get(Object as u64).map(|object| object.kind);
+        let Some(kind) = kind else { machine.no_object(Object as u64) };
+        if data::kind_of_type(ObjectType as u64).is_some_and(|wanted| wanted != kind) {
+            return STATUS_OBJECT_TYPE_MISMATCH;
+        }
+        let site = machine.call_site();
+        machine.objects.borrow_mut().reference(Object as u64, site);
+        STATUS_SUCCESS
+    }
+    fn ObReferenceObjectByName(ObjectName: *const UNICODE_STRING, _Attributes: u32, _PassedAccessState: *mut c_void, _DesiredAccess: u32, ObjectType: *mut c_void, _AccessMode: i8, _ParseContext: *mut c_void, Object: *mut *mut c_void) -> NTSTATUS {
+        let machine = current();
+        match machine.string(ObjectName).and_then(|name| machine.object_named(&name, ObjectType as u64)) {
+            Ok(object) => {
+                guest::write(Object, object as *mut c_void);
+                STATUS_SUCCESS
+            }
+            Err(status) => status,
+        }
+    }
+    fn ObQueryNameString(Object: *mut c_void, ObjectNameInfo: *mut UNICODE_STRING, Length: u32, ReturnLength: *mut u32) -> NTSTATUS {
+        current().query_name(Object as u64, ObjectNameInfo, Length, ReturnLength)
+    }
     fn ObfReferenceObject(Object: *mut c_void) -> isize {
         let machine = current();
         let site = machine.call_site();
         let count = machine.objects.borrow_mut().reference(Object as u64, site);
         match count {
-            Some(count) => count as isize,
+            Some(count) => isize::try_from(count).unwrap_or(0),
             None => machine.no_object(Object as u64),
         }
     }
-    fn ObfDereferenceObject(Object: *mut c_void) -> isize { current().dereference(Object as u64) as isize }
+    fn ObfDereferenceObject(Object: *mut c_void) -> isize { isize::try_from(current().dereference(Object as u64)).unwrap_or(0) }
 }
 
 impl Machine {
+    /// A named object of a type, referenced for the driver.
+    fn object_named(&self, name: &str, object_type: u64) -> Result<u64, NTSTATUS> {
+        let (object, rest) = self.objects.borrow().lookup(name)?;
+        if !rest.is_empty() {
+            return Err(STATUS_OBJECT_NAME_NOT_FOUND);
+        }
+        let kind = self.objects.borrow().get(object).map(|object| object.kind);
+        if data::kind_of_type(object_type).is_some_and(|wanted| Some(wanted) != kind) {
+            return Err(STATUS_OBJECT_TYPE_MISMATCH);
+        }
+        let site = self.call_site();
+        self.objects.borrow_mut().reference(object, site);
+        Ok(object)
+    }
+
+    /// Writes an object's name behind a string that points to it.
+    fn query_name(
+        &self,
+        object: u64,
+        to: *mut UNICODE_STRING,
+        len: u32,
+        needed: *mut u32,
+    ) -> NTSTATUS {
+        let known = self
+            .objects
+            .borrow()
+            .get(object)
+            .map(|object| object.name.clone());
+        let Some(name) = known else {
+            self.no_object(object)
+        };
+        let units: Vec<u16> = name.unwrap_or_default().encode_utf16().collect();
+        let header = size_of::<UNICODE_STRING>();
+        let bytes = if units.is_empty() {
+            0
+        } else {
+            units.len() * 2 + 2
+        };
+        let total = header + bytes;
+        guest::write(needed, u32::try_from(total).unwrap_or(u32::MAX));
+        if (len as usize) < total {
+            return STATUS_INFO_LENGTH_MISMATCH;
+        }
+        let buffer = to.wrapping_add(1).cast::<u16>();
+        let string = UNICODE_STRING {
+            Length: u16::try_from(units.len() * 2).unwrap_or(0),
+            MaximumLength: u16::try_from(bytes).unwrap_or(0),
+            Buffer: if units.is_empty() {
+                std::ptr::null_mut()
+            } else {
+                buffer
+            },
+        };
+        for (index, unit) in units.iter().chain([&0]).take(bytes / 2).enumerate() {
+            guest::write(buffer.wrapping_add(index), *unit);
+        }
+        guest::write(to, string);
+        STATUS_SUCCESS
+    }
+
     fn no_object(&self, address: u64) -> ! {
         self.violate(
             RuleId::ObjectReference,
@@ -112,6 +203,7 @@ impl Machine {
         let kind = self.objects.borrow().get(address).map(|object| object.kind);
         match kind {
             Some(Kind::File) if references <= 0 => {
+                self.close_driver_file(address);
                 let device = guest::get!(address as *mut nt::irp::FILE_OBJECT, DeviceObject);
                 guest::set!(
                     device,
@@ -120,7 +212,15 @@ impl Machine {
                 self.free_object(address);
                 self.finish_delete(device as u64);
             }
-            Some(Kind::Event) if references <= 0 => self.free_object(address),
+            Some(Kind::Event | Kind::Section) if references <= 0 => self.free_object(address),
+            Some(Kind::Key) if references <= 0 => {
+                self.resources.borrow_mut().keys.remove(&address);
+                self.free_object(address);
+            }
+            Some(Kind::Callback) if references <= 0 => {
+                self.resources.borrow_mut().callbacks.remove(address);
+                self.free_object(address);
+            }
             Some(Kind::Thread) if references <= 1 => {
                 let ended = self.thread_at(address).filter(|id| {
                     let thread = self.thread(*id);

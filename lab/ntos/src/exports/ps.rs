@@ -1,18 +1,32 @@
 //! `Ps…`: processes and threads.
-#![expect(unsafe_code, reason = "exports have foreign signatures")]
+#![expect(
+    unsafe_code,
+    non_snake_case,
+    reason = "exports have foreign signatures and the names of the WDK"
+)]
 
 use std::ffi::c_void;
 
 use nt::NTSTATUS;
 use nt::base::{HANDLE, OBJECT_ATTRIBUTES, UNICODE_STRING};
-use nt::ps::KSTART_ROUTINE;
-use nt::status::{STATUS_INSUFFICIENT_RESOURCES, STATUS_INVALID_PARAMETER, STATUS_SUCCESS};
+use nt::ps::{
+    KSTART_ROUTINE, PCREATE_PROCESS_NOTIFY_ROUTINE, PCREATE_THREAD_NOTIFY_ROUTINE,
+    PLOAD_IMAGE_NOTIFY_ROUTINE,
+};
+use nt::status::{
+    STATUS_INSUFFICIENT_RESOURCES, STATUS_INVALID_PARAMETER, STATUS_PROCEDURE_NOT_FOUND,
+    STATUS_SUCCESS,
+};
 
 use super::exports;
 use crate::guest::{self, set};
 use crate::machine::{Machine, current};
 use crate::process::SYSTEM_PROCESS;
+use crate::resources::Held;
 use crate::sched::{Job, State, ThreadId};
+
+/// Notify routines of a kind, at most (64 since Windows 7).
+const MAX_NOTIFY_ROUTINES: usize = 64;
 
 exports! {
     ps;
@@ -57,6 +71,26 @@ exports! {
             None => STATUS_INVALID_PARAMETER,
         }
     }
+    fn PsSetCreateProcessNotifyRoutine(NotifyRoutine: PCREATE_PROCESS_NOTIFY_ROUTINE, Remove: u8) -> NTSTATUS {
+        let routine = NotifyRoutine as usize as u64;
+        if Remove != 0 {
+            current().remove_notify(Held::ProcessNotifyRoutine, routine)
+        } else {
+            current().add_notify(Held::ProcessNotifyRoutine, routine)
+        }
+    }
+    fn PsSetCreateThreadNotifyRoutine(NotifyRoutine: PCREATE_THREAD_NOTIFY_ROUTINE) -> NTSTATUS {
+        current().add_notify(Held::ThreadNotifyRoutine, NotifyRoutine as usize as u64)
+    }
+    fn PsRemoveCreateThreadNotifyRoutine(NotifyRoutine: PCREATE_THREAD_NOTIFY_ROUTINE) -> NTSTATUS {
+        current().remove_notify(Held::ThreadNotifyRoutine, NotifyRoutine as usize as u64)
+    }
+    fn PsSetLoadImageNotifyRoutine(NotifyRoutine: PLOAD_IMAGE_NOTIFY_ROUTINE) -> NTSTATUS {
+        current().add_notify(Held::ImageNotifyRoutine, NotifyRoutine as usize as u64)
+    }
+    fn PsRemoveLoadImageNotifyRoutine(NotifyRoutine: PLOAD_IMAGE_NOTIFY_ROUTINE) -> NTSTATUS {
+        current().remove_notify(Held::ImageNotifyRoutine, NotifyRoutine as usize as u64)
+    }
     fn PsGetVersion(MajorVersion: *mut u32, MinorVersion: *mut u32, BuildNumber: *mut u32, _CSDVersion: *mut UNICODE_STRING) -> u8 {
         for (place, value) in [(MajorVersion, 10), (MinorVersion, 0), (BuildNumber, crate::shared_page::BUILD)] {
             if !place.is_null() {
@@ -68,6 +102,32 @@ exports! {
 }
 
 impl Machine {
+    /// Adds a notify routine; at most as many of a kind as Windows takes.
+    fn add_notify(&self, kind: Held, routine: u64) -> NTSTATUS {
+        let full = {
+            let resources = self.resources.borrow();
+            resources.held(kind).count() >= MAX_NOTIFY_ROUTINES || resources.holds(kind, routine)
+        };
+        if full {
+            return STATUS_INVALID_PARAMETER;
+        }
+        if self.must_fail() {
+            return STATUS_INSUFFICIENT_RESOURCES;
+        }
+        let site = self.call_site();
+        let mut resources = self.resources.borrow_mut();
+        resources.hold(kind, routine, site);
+        STATUS_SUCCESS
+    }
+
+    fn remove_notify(&self, kind: Held, routine: u64) -> NTSTATUS {
+        if self.resources.borrow_mut().drop_held(kind, routine) {
+            STATUS_SUCCESS
+        } else {
+            STATUS_PROCEDURE_NOT_FOUND
+        }
+    }
+
     fn create_system_thread(&self, function: u64, context: u64) -> Result<u64, NTSTATUS> {
         let process = self.process(SYSTEM_PROCESS)?;
         let id = self.free_thread(process)?;

@@ -1,12 +1,18 @@
-//! `Rtl…`: strings and versions.
-#![expect(unsafe_code, reason = "exports have foreign signatures")]
+//! `Rtl…`: strings, time, memory, versions.
+#![expect(
+    unsafe_code,
+    non_snake_case,
+    reason = "exports have foreign signatures and the names of the WDK"
+)]
+
+mod time;
 
 use std::cmp::Ordering;
 use std::ptr;
 
 use nt::NTSTATUS;
-use nt::base::{ANSI_STRING, UNICODE_STRING};
-use nt::rtl::RTL_OSVERSIONINFOW;
+use nt::base::{ANSI_STRING, GUID, UNICODE_STRING};
+use nt::rtl::{RTL_OSVERSIONINFOW, TIME_FIELDS};
 use nt::status::{
     STATUS_BUFFER_OVERFLOW, STATUS_BUFFER_TOO_SMALL, STATUS_INVALID_PARAMETER, STATUS_NO_MEMORY,
     STATUS_SUCCESS,
@@ -35,8 +41,7 @@ exports! {
         append(DestinationString, &source[..source.len().min(room)]);
     }
     fn RtlAppendUnicodeToString(Destination: *mut UNICODE_STRING, Source: *const u16) -> NTSTATUS {
-        let source: Vec<u16> = (0..wide_length(Source)).map(|index| guest::read(Source.wrapping_add(index))).collect();
-        append(Destination, &source)
+        append(Destination, &wide_units(Source))
     }
     fn RtlAppendUnicodeStringToString(Destination: *mut UNICODE_STRING, Source: *const UNICODE_STRING) -> NTSTATUS {
         append(Destination, &units(Source))
@@ -118,6 +123,43 @@ exports! {
             .position(|index| guest::read(Source1.wrapping_add(index)) != guest::read(Source2.wrapping_add(index)))
             .unwrap_or(Length)
     }
+    fn RtlUnicodeStringToInteger(String: *const UNICODE_STRING, Base: u32, Value: *mut u32) -> NTSTATUS {
+        if ![0, 2, 8, 10, 16].contains(&Base) {
+            return STATUS_INVALID_PARAMETER;
+        }
+        guest::write(Value, parse_integer(&String::from_utf16_lossy(&units(String)), Base));
+        STATUS_SUCCESS
+    }
+    fn RtlTimeToTimeFields(Time: *const i64, TimeFields: *mut TIME_FIELDS) { guest::write(TimeFields, time::to_fields(guest::read(Time))) }
+    fn RtlTimeFieldsToTime(TimeFields: *const TIME_FIELDS, Time: *mut i64) -> u8 {
+        let time = time::from_fields(&guest::read(TimeFields));
+        if let Some(time) = time {
+            guest::write(Time, time);
+        }
+        u8::from(time.is_some())
+    }
+    fn RtlCopyMemory(Destination: *mut u8, Source: *const u8, Length: usize) { guest::copy(Source, Destination, Length) }
+    fn RtlMoveMemory(Destination: *mut u8, Source: *const u8, Length: usize) { guest::copy(Source, Destination, Length) }
+    fn RtlFillMemory(Destination: *mut u8, Length: usize, Fill: u8) { guest::set_bytes(Destination, Fill, Length) }
+    fn RtlZeroMemory(Destination: *mut u8, Length: usize) { guest::set_bytes(Destination, 0, Length) }
+    fn RtlAssert(FailedAssertion: *const u8, FileName: *const u8, LineNumber: u32, Message: *const u8) {
+        let text = |string: *const u8| match string.is_null() {
+            true => String::new(),
+            false => String::from_utf8_lossy(&crate::format::c_string(string)).into_owned(),
+        };
+        let line = format!("assertion failed: {} {} ({}, line {LineNumber})\n", text(FailedAssertion), text(Message), text(FileName));
+        (current().debug_print)(&line);
+    }
+    fn RtlStringFromGUID(Guid: *const GUID, GuidString: *mut UNICODE_STRING) -> NTSTATUS {
+        let units: Vec<u16> = guid_text(&guest::read(Guid)).encode_utf16().collect();
+        let bytes = u16::try_from(units.len() * 2 + 2).unwrap_or(0);
+        let buffer = current().allocate_string(bytes);
+        if buffer == 0 {
+            return STATUS_NO_MEMORY;
+        }
+        guest::write(GuidString, UNICODE_STRING { Length: 0, MaximumLength: bytes, Buffer: buffer as *mut u16 });
+        append(GuidString, &units)
+    }
     fn RtlGetVersion(VersionInformation: *mut RTL_OSVERSIONINFOW) -> NTSTATUS {
         set!(VersionInformation, dwMajorVersion = 10);
         set!(VersionInformation, dwMinorVersion = 0);
@@ -126,6 +168,50 @@ exports! {
         set!(VersionInformation, szCSDVersion = [0u16; 128]);
         STATUS_SUCCESS
     }
+}
+
+/// Value of the digits a text begins with, behind blanks and a sign; 0 if there are none.
+fn parse_integer(text: &str, base: u32) -> u32 {
+    let text = text.trim_start_matches(|c| c <= ' ');
+    let (negative, text) = match text.strip_prefix('-') {
+        Some(rest) => (true, rest),
+        None => (false, text.strip_prefix('+').unwrap_or(text)),
+    };
+    let prefixed = |prefix: &str, base: u32| text.strip_prefix(prefix).map(|rest| (base, rest));
+    let (base, digits) = match base {
+        0 => prefixed("0x", 16)
+            .or_else(|| prefixed("0o", 8))
+            .or_else(|| prefixed("0b", 2))
+            .unwrap_or((10, text)),
+        base => (base, text),
+    };
+    let value = digits
+        .chars()
+        .map_while(|c| c.to_digit(base))
+        .fold(0u32, |value, digit| {
+            value.wrapping_mul(base).wrapping_add(digit)
+        });
+    if negative {
+        value.wrapping_neg()
+    } else {
+        value
+    }
+}
+
+fn guid_text(guid: &GUID) -> String {
+    let [a, b, rest @ ..] = guid.Data4;
+    let rest: String = rest.iter().map(|byte| format!("{byte:02X}")).collect();
+    format!(
+        "{{{:08X}-{:04X}-{:04X}-{a:02X}{b:02X}-{rest}}}",
+        guid.Data1, guid.Data2, guid.Data3
+    )
+}
+
+/// The units of a terminated string.
+pub(super) fn wide_units(text: *const u16) -> Vec<u16> {
+    (0..wide_length(text))
+        .map(|index| guest::read(text.wrapping_add(index)))
+        .collect()
 }
 
 /// Longest terminated string: its counted form must fit.
@@ -198,7 +284,7 @@ fn compare(
 }
 
 impl Machine {
-    fn allocate_string(&self, bytes: u16) -> u64 {
+    pub(super) fn allocate_string(&self, bytes: u16) -> u64 {
         if self.must_fail() {
             return 0;
         }
@@ -208,5 +294,36 @@ impl Machine {
             .borrow_mut()
             .allocate(u64::from(bytes), tag, false, Owner::Driver, site)
             .unwrap_or(0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn integers_are_read_by_their_base_or_prefix() {
+        for (text, base, value) in [
+            ("42", 0, 42),
+            ("0x1Fz", 0, 31),
+            ("0b101", 0, 5),
+            (" -1", 10, u32::MAX),
+            ("17", 8, 15),
+            ("x", 16, 0),
+            ("", 0, 0),
+        ] {
+            assert_eq!(parse_integer(text, base), value, "{text}");
+        }
+    }
+
+    #[test]
+    fn a_guid_is_written_with_braces() {
+        let guid = GUID {
+            Data1: 0x0001_0203,
+            Data2: 0x405,
+            Data3: 0x607,
+            Data4: [8, 9, 10, 11, 12, 13, 14, 15],
+        };
+        assert_eq!(guid_text(&guid), "{00010203-0405-0607-0809-0A0B0C0D0E0F}");
     }
 }

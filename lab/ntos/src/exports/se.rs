@@ -1,20 +1,29 @@
 //! Security descriptors, as the run-time library makes them.
-#![expect(unsafe_code, reason = "exports have foreign signatures")]
+#![expect(
+    unsafe_code,
+    non_snake_case,
+    reason = "exports have foreign signatures and the names of the WDK"
+)]
 
 use std::ffi::c_void;
 
 use nt::NTSTATUS;
 use nt::se::{
-    ACCESS_ALLOWED_ACE_TYPE, ACL, ACL_REVISION, SE_DACL_PRESENT, SE_SELF_RELATIVE,
+    ACCESS_ALLOWED_ACE_TYPE, ACL, ACL_REVISION, SE_DACL_DEFAULTED, SE_DACL_PRESENT,
+    SE_GROUP_DEFAULTED, SE_OWNER_DEFAULTED, SE_SACL_DEFAULTED, SE_SACL_PRESENT, SE_SELF_RELATIVE,
     SECURITY_DESCRIPTOR, SECURITY_DESCRIPTOR_REVISION, SID, SID_MAX_SUB_AUTHORITIES,
 };
 use nt::status::{
-    STATUS_ALLOTTED_SPACE_EXCEEDED, STATUS_INVALID_ACL, STATUS_INVALID_PARAMETER,
+    STATUS_ALLOTTED_SPACE_EXCEEDED, STATUS_BAD_DESCRIPTOR_FORMAT, STATUS_BUFFER_TOO_SMALL,
+    STATUS_INSUFFICIENT_RESOURCES, STATUS_INVALID_ACL, STATUS_INVALID_PARAMETER,
     STATUS_INVALID_SECURITY_DESCR, STATUS_INVALID_SID, STATUS_SUCCESS, STATUS_UNKNOWN_REVISION,
 };
 
+use super::ex::is_paged;
 use super::exports;
 use crate::guest::{self, get, set};
+use crate::machine::current;
+use crate::security::{Parts, SELF_RELATIVE_HEADER};
 
 exports! {
     se;
@@ -45,15 +54,55 @@ exports! {
         STATUS_SUCCESS
     }
     fn RtlGetDaclSecurityDescriptor(SecurityDescriptor: *mut c_void, DaclPresent: *mut u8, Dacl: *mut *mut ACL, DaclDefaulted: *mut u8) -> NTSTATUS {
-        let descriptor = SecurityDescriptor.cast::<SECURITY_DESCRIPTOR>();
-        if get!(descriptor, Revision) != 1 {
-            return STATUS_UNKNOWN_REVISION;
+        get_acl(SecurityDescriptor, SE_DACL_PRESENT, SE_DACL_DEFAULTED, DaclPresent, Dacl, DaclDefaulted)
+    }
+    fn RtlGetSaclSecurityDescriptor(SecurityDescriptor: *mut c_void, SaclPresent: *mut u8, Sacl: *mut *mut ACL, SaclDefaulted: *mut u8) -> NTSTATUS {
+        get_acl(SecurityDescriptor, SE_SACL_PRESENT, SE_SACL_DEFAULTED, SaclPresent, Sacl, SaclDefaulted)
+    }
+    fn RtlGetOwnerSecurityDescriptor(SecurityDescriptor: *mut c_void, Owner: *mut *mut c_void, OwnerDefaulted: *mut u8) -> NTSTATUS {
+        let Some(parts) = Parts::read(SecurityDescriptor as u64) else { return STATUS_UNKNOWN_REVISION };
+        guest::write(Owner, parts.owner as *mut c_void);
+        guest::write(OwnerDefaulted, u8::from(parts.control & SE_OWNER_DEFAULTED != 0));
+        STATUS_SUCCESS
+    }
+    fn RtlGetGroupSecurityDescriptor(SecurityDescriptor: *mut c_void, Group: *mut *mut c_void, GroupDefaulted: *mut u8) -> NTSTATUS {
+        let Some(parts) = Parts::read(SecurityDescriptor as u64) else { return STATUS_UNKNOWN_REVISION };
+        guest::write(Group, parts.group as *mut c_void);
+        guest::write(GroupDefaulted, u8::from(parts.control & SE_GROUP_DEFAULTED != 0));
+        STATUS_SUCCESS
+    }
+    fn RtlAbsoluteToSelfRelativeSD(AbsoluteSecurityDescriptor: *mut c_void, SelfRelativeSecurityDescriptor: *mut c_void, BufferLength: *mut u32) -> NTSTATUS {
+        let Some(parts) = Parts::read(AbsoluteSecurityDescriptor as u64) else { return STATUS_UNKNOWN_REVISION };
+        if parts.control & SE_SELF_RELATIVE != 0 {
+            return STATUS_BAD_DESCRIPTOR_FORMAT;
         }
-        let present = get!(descriptor, Control) & SE_DACL_PRESENT != 0;
-        guest::write(DaclPresent, u8::from(present));
-        if present {
-            guest::write(Dacl, get!(descriptor, Dacl));
-            guest::write(DaclDefaulted, 0);
+        let copy = parts.to_self_relative();
+        let room = guest::read(BufferLength) as usize;
+        guest::write(BufferLength, u32::try_from(copy.len()).unwrap_or(u32::MAX));
+        if room < copy.len() {
+            return STATUS_BUFFER_TOO_SMALL;
+        }
+        guest::fill(SelfRelativeSecurityDescriptor.cast(), &copy);
+        STATUS_SUCCESS
+    }
+    fn SeCaptureSecurityDescriptor(InputSecurityDescriptor: *mut c_void, _CurrentMode: i8, PoolType: i32, _ForceCapture: u8, OutputSecurityDescriptor: *mut *mut c_void) -> NTSTATUS {
+        if InputSecurityDescriptor.is_null() {
+            guest::write(OutputSecurityDescriptor, std::ptr::null_mut());
+            return STATUS_SUCCESS;
+        }
+        let Some(parts) = Parts::read(InputSecurityDescriptor as u64) else { return STATUS_UNKNOWN_REVISION };
+        let copy = parts.to_self_relative();
+        let block = current().allocate_pool(copy.len(), u32::from_le_bytes(*b"SeSc"), is_paged(PoolType));
+        if block == 0 {
+            return STATUS_INSUFFICIENT_RESOURCES;
+        }
+        guest::fill(block as *mut u8, &copy);
+        guest::write(OutputSecurityDescriptor, block as *mut c_void);
+        STATUS_SUCCESS
+    }
+    fn SeReleaseSecurityDescriptor(CapturedSecurityDescriptor: *mut c_void, _CurrentMode: i8, _ForceCapture: u8) -> NTSTATUS {
+        if !CapturedSecurityDescriptor.is_null() {
+            current().free_pool(CapturedSecurityDescriptor as u64, 0);
         }
         STATUS_SUCCESS
     }
@@ -77,14 +126,34 @@ exports! {
     fn RtlLengthSid(Sid: *mut c_void) -> u32 { sid_length(Sid) }
     fn RtlValidSid(Sid: *mut c_void) -> u8 { u8::from(is_valid(Sid)) }
     fn RtlLengthSecurityDescriptor(SecurityDescriptor: *mut c_void) -> u32 {
-        let descriptor = SecurityDescriptor.cast::<SECURITY_DESCRIPTOR>();
-        let dacl = get!(descriptor, Dacl);
-        let present = get!(descriptor, Control) & SE_DACL_PRESENT != 0 && !dacl.is_null();
-        // Self-relative form: 20 bytes of header, then each part.
-        let parts = [get!(descriptor, Owner), get!(descriptor, Group)];
-        let sids: u32 = parts.into_iter().filter(|sid| !sid.is_null()).map(sid_length).sum();
-        20 + sids + if present { u32::from(get!(dacl, AclSize)) } else { 0 }
+        let copy = Parts::read(SecurityDescriptor as u64).map(Parts::to_self_relative);
+        copy.map_or(SELF_RELATIVE_HEADER, |copy| u32::try_from(copy.len()).unwrap_or(u32::MAX))
     }
+}
+
+fn get_acl(
+    descriptor: *mut c_void,
+    present_bit: u16,
+    defaulted_bit: u16,
+    present: *mut u8,
+    acl: *mut *mut ACL,
+    defaulted: *mut u8,
+) -> NTSTATUS {
+    let Some(parts) = Parts::read(descriptor as u64) else {
+        return STATUS_UNKNOWN_REVISION;
+    };
+    let is_present = parts.control & present_bit != 0;
+    guest::write(present, u8::from(is_present));
+    if is_present {
+        let part = if present_bit == SE_DACL_PRESENT {
+            parts.dacl
+        } else {
+            parts.sacl
+        };
+        guest::write(acl, part as *mut ACL);
+        guest::write(defaulted, u8::from(parts.control & defaulted_bit != 0));
+    }
+    STATUS_SUCCESS
 }
 
 fn sid_length(sid: *mut c_void) -> u32 {

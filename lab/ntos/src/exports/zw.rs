@@ -1,23 +1,39 @@
 //! `Zw…`: system services by handle.
-#![expect(unsafe_code, reason = "exports have foreign signatures")]
+#![expect(
+    unsafe_code,
+    non_snake_case,
+    reason = "exports have foreign signatures and the names of the WDK"
+)]
+
+mod file;
 
 use std::ffi::c_void;
 
 use lab_verifier::RuleId;
 use nt::NTSTATUS;
-use nt::base::HANDLE;
+use nt::base::{HANDLE, OBJECT_ATTRIBUTES};
+use nt::irp::{IO_STATUS_BLOCK, IRP_MJ_READ, IRP_MJ_WRITE};
 use nt::se::DACL_SECURITY_INFORMATION;
-use nt::status::{STATUS_INVALID_SECURITY_DESCR, STATUS_SUCCESS};
+use nt::status::{
+    STATUS_ACCESS_DENIED, STATUS_INVALID_SECURITY_DESCR, STATUS_NOT_MAPPED_VIEW,
+    STATUS_OBJECT_NAME_NOT_FOUND, STATUS_OBJECT_TYPE_MISMATCH, STATUS_SUCCESS,
+};
 
 use super::exports;
+use crate::guest::get;
 use crate::machine::{Machine, current};
+use crate::object::Kind;
 use crate::security;
+
+/// The section of all physical memory.
+const PHYSICAL_MEMORY: &str = r"\Device\PhysicalMemory";
 
 exports! {
     zw;
 
     fn ZwClose(Handle: HANDLE) -> NTSTATUS {
         let machine = current();
+        machine.clean_up_file(Handle as u64);
         let closed = machine.objects.borrow_mut().close(Handle as u64);
         match closed {
             Some((object, references)) => {
@@ -35,6 +51,47 @@ exports! {
             Err(status) => status,
         }
     }
+    fn ZwCreateFile(FileHandle: *mut HANDLE, DesiredAccess: u32, ObjectAttributes: *mut OBJECT_ATTRIBUTES, IoStatusBlock: *mut IO_STATUS_BLOCK, _AllocationSize: *mut i64, _FileAttributes: u32, ShareAccess: u32, CreateDisposition: u32, CreateOptions: u32, _EaBuffer: *mut c_void, _EaLength: u32) -> NTSTATUS {
+        let how = file::Open { access: DesiredAccess, share: ShareAccess, disposition: CreateDisposition, options: CreateOptions };
+        current().create_file(FileHandle, ObjectAttributes, IoStatusBlock, how)
+    }
+    fn ZwOpenFile(FileHandle: *mut HANDLE, DesiredAccess: u32, ObjectAttributes: *mut OBJECT_ATTRIBUTES, IoStatusBlock: *mut IO_STATUS_BLOCK, ShareAccess: u32, OpenOptions: u32) -> NTSTATUS {
+        let how = file::Open { access: DesiredAccess, share: ShareAccess, disposition: nt::zw::FILE_OPEN, options: OpenOptions };
+        current().create_file(FileHandle, ObjectAttributes, IoStatusBlock, how)
+    }
+    fn ZwReadFile(FileHandle: HANDLE, Event: HANDLE, _ApcRoutine: *mut c_void, _ApcContext: *mut c_void, IoStatusBlock: *mut IO_STATUS_BLOCK, Buffer: *mut c_void, Length: u32, ByteOffset: *mut i64, _Key: *mut u32) -> NTSTATUS {
+        let what = file::Transfer { major: IRP_MJ_READ, buffer: Buffer, length: Length, offset: ByteOffset };
+        current().transfer_file(FileHandle, Event, IoStatusBlock, &what)
+    }
+    fn ZwWriteFile(FileHandle: HANDLE, Event: HANDLE, _ApcRoutine: *mut c_void, _ApcContext: *mut c_void, IoStatusBlock: *mut IO_STATUS_BLOCK, Buffer: *mut c_void, Length: u32, ByteOffset: *mut i64, _Key: *mut u32) -> NTSTATUS {
+        let what = file::Transfer { major: IRP_MJ_WRITE, buffer: Buffer, length: Length, offset: ByteOffset };
+        current().transfer_file(FileHandle, Event, IoStatusBlock, &what)
+    }
+    fn ZwQueryInformationFile(FileHandle: HANDLE, IoStatusBlock: *mut IO_STATUS_BLOCK, FileInformation: *mut c_void, Length: u32, FileInformationClass: i32) -> NTSTATUS {
+        current().query_file(FileHandle, IoStatusBlock, FileInformation, Length, FileInformationClass)
+    }
+    fn ZwOpenSection(_SectionHandle: *mut HANDLE, _DesiredAccess: u32, ObjectAttributes: *mut OBJECT_ATTRIBUTES) -> NTSTATUS {
+        let machine = current();
+        let name = match machine.string(get!(ObjectAttributes, ObjectName).cast_const()) {
+            Ok(name) => name,
+            Err(status) => return status,
+        };
+        if name.eq_ignore_ascii_case(PHYSICAL_MEMORY) {
+            return STATUS_ACCESS_DENIED;
+        }
+        match machine.objects.borrow().lookup(&name) {
+            Ok(_) => STATUS_OBJECT_TYPE_MISMATCH,
+            Err(_) => STATUS_OBJECT_NAME_NOT_FOUND,
+        }
+    }
+    fn ZwMapViewOfSection(SectionHandle: HANDLE, _ProcessHandle: HANDLE, _BaseAddress: *mut *mut c_void, _ZeroBits: usize, _CommitSize: usize, _SectionOffset: *mut i64, _ViewSize: *mut usize, _InheritDisposition: i32, _AllocationType: u32, _Win32Protect: u32) -> NTSTATUS {
+        match current().resolve_handle(SectionHandle as u64, Some(Kind::Section)) {
+            // Nothing makes sections, so no handle is one; the pseudo-handles are of other types.
+            Ok(_) => STATUS_OBJECT_TYPE_MISMATCH,
+            Err(status) => status,
+        }
+    }
+    fn ZwUnmapViewOfSection(_ProcessHandle: HANDLE, _BaseAddress: *mut c_void) -> NTSTATUS { STATUS_NOT_MAPPED_VIEW }
 }
 
 impl Machine {

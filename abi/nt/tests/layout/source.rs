@@ -1,0 +1,64 @@
+//! What the crate declares, read from its source, so that nothing is left out of the comparison.
+
+use std::collections::BTreeSet;
+
+const MODULES: &[&str] = &[
+    include_str!("../../src/base.rs"),
+    include_str!("../../src/cm.rs"),
+    include_str!("../../src/pnp.rs"),
+    include_str!("../../src/po.rs"),
+    include_str!("../../src/remlock.rs"),
+    include_str!("../../src/ex.rs"),
+    include_str!("../../src/hal.rs"),
+    include_str!("../../src/io.rs"),
+    include_str!("../../src/irp.rs"),
+    include_str!("../../src/ke.rs"),
+    include_str!("../../src/mm.rs"),
+    include_str!("../../src/ob.rs"),
+    include_str!("../../src/ps.rs"),
+    include_str!("../../src/rtl.rs"),
+    include_str!("../../src/se.rs"),
+    include_str!("../../src/zw.rs"),
+];
+const STATUS: &str = include_str!("../../src/status.rs");
+const STOP: &str = include_str!("../../src/stop.rs");
+
+/// `TYPE` and `TYPE.Field` of every structure; padding has a leading underscore.
+pub(crate) fn structures() -> BTreeSet<String> {
+    let mut found = BTreeSet::new();
+    for line_of in MODULES {
+        let mut structure = None;
+        for line in line_of.lines() {
+            if let Some(rest) = line.strip_prefix("pub struct ") {
+                structure = rest.split([' ', '(']).next();
+                found.extend(structure.map(str::to_owned));
+            } else if line == "}" {
+                structure = None;
+            } else if let (Some(structure), Some(rest)) = (structure, line.strip_prefix("    pub "))
+            {
+                let field = rest.split(':').next().unwrap_or_default();
+                if !field.starts_with('_') {
+                    found.insert(format!("{structure}.{field}"));
+                }
+            }
+        }
+    }
+    found
+}
+
+/// Every public constant.
+pub(crate) fn constants() -> BTreeSet<String> {
+    let plain = MODULES.iter().flat_map(|module| {
+        let lines = module.lines();
+        lines.filter_map(|line| line.strip_prefix("pub const ")?.split(':').next())
+    });
+    let tables = [STATUS, STOP].into_iter().flat_map(|table| {
+        let lines = table.lines();
+        lines.filter_map(|line| Some(line.trim().split_once(" = 0x")?.0))
+    });
+    plain
+        .chain(tables)
+        .filter(|name| !name.starts_with("fn "))
+        .map(str::to_owned)
+        .collect()
+}
