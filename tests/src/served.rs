@@ -15,7 +15,7 @@ use crate::{driver_path, program};
 /// Longer than anything takes on a loaded machine.
 pub const PATIENCE: Duration = Duration::from_secs(20);
 
-/// `drydock serve wperf-driver.sys`, in a folder of its own.
+/// `drydock serve`, in a folder of its own.
 pub struct Served {
     child: Child,
     folder: tempfile::TempDir,
@@ -25,11 +25,17 @@ impl Served {
     /// Starts it and waits until it accepts.
     #[must_use]
     pub fn start(arguments: &[&str]) -> Self {
+        Self::dock("wperf-driver", arguments)
+    }
+
+    /// As [`Self::start`], for any driver.
+    #[must_use]
+    pub fn dock(driver: &str, arguments: &[&str]) -> Self {
         let folder = tempfile::tempdir().expect("a folder");
         let log = File::create(folder.path().join("log")).expect("a file");
         let child = Command::new(program("drydock"))
             .arg("serve")
-            .arg(driver_path("wperf-driver"))
+            .arg(driver_path(driver))
             .arg("--socket")
             .arg(folder.path().join("dock.sock"))
             .args(arguments)
@@ -85,9 +91,16 @@ impl Served {
     /// Stops the dock; the driver has broken no rule and left nothing.
     pub fn end(mut self) {
         self.client().expect("it accepts").stop().expect("it stops");
+        let (code, log) = self.ended();
+        assert_eq!(code, Some(0), "{log}");
+    }
+
+    /// Waits for the dock's end; gives exit code and what it printed.
+    #[must_use]
+    pub fn ended(&mut self) -> (Option<i32>, String) {
         let status = self.child.wait().expect("it ends");
         let log = std::fs::read_to_string(self.folder().join("log")).unwrap_or_default();
-        assert!(status.success(), "{status}: {log}");
+        (status.code(), log)
     }
 }
 

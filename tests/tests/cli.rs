@@ -123,7 +123,7 @@ fn a_file_that_is_not_there_is_named() {
 }
 
 #[test]
-fn a_clean_driver_is_exit_code_0_and_one_that_breaks_rules_is_4() {
+fn a_clean_driver_is_exit_code_0_with_a_verdict() {
     let output = drydock(&["run", "--json"], &driver_path("wperf-driver"));
     assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
     let report = json(&output);

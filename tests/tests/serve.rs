@@ -6,9 +6,11 @@ use std::time::Duration;
 
 use e2e::scene::{CORES, valid_input};
 use e2e::served::Served;
+use faulty_driver::{DEVICE, Fault};
 use lab_client::protocol::{
     Access, Handle, MAX_FRAME, PROTOCOL_VERSION, Reply, Request, encode, read_frame, write_frame,
 };
+use lab_client::{Client, ClientError};
 use proptest::prelude::{Just, ProptestConfig, Strategy, any, prop_oneof, proptest};
 use wperf_abi::{CLIENT_PATH, Ioctl};
 
@@ -174,6 +176,33 @@ fn many_clients_at_once_are_all_answered() {
     drop(clients);
     assert_lives_and_is_free(&served);
     served.end();
+}
+
+#[test]
+fn a_driver_that_breaks_a_rule_ends_the_dock_and_every_client_is_told() {
+    let mut served = Served::dock("faulty-driver", &[]);
+    let (one, other) = (served.client(), served.client());
+    let (one, other) = (one.expect("a client"), other.expect("a client"));
+    let open = |client: &Client| client.open(DEVICE, Access::READ_WRITE).expect("opens");
+    let (handle, waiting) = (open(&one), open(&other));
+    let echoed = other.ioctl(waiting, Fault::Echo.code(), b"abc", 3);
+    assert_eq!(echoed.expect("completed").output, b"abc");
+    let broken = one.ioctl(handle, Fault::NullWrite.code(), &[], 0);
+    let told = other.ioctl(waiting, Fault::Echo.code(), b"abc", 3);
+    for answer in [broken, told] {
+        match answer {
+            Err(ClientError::Stopped(report)) => {
+                assert!(report.contains("null_write"), "{report}");
+            }
+            other => panic!("{other:?}"),
+        }
+    }
+    let (code, log) = served.ended();
+    assert_eq!(code, Some(4), "{log}");
+    assert!(
+        log.contains("null_write") && !log.contains("panicked"),
+        "{log}"
+    );
 }
 
 fn request() -> impl Strategy<Value = Request> {

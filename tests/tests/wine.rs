@@ -168,7 +168,7 @@ mod wine {
             .current_dir(folder)
             .env("WINEPREFIX", folder.join("prefix"))
             // Where the server keeps its socket: with all else, to be removed at the end.
-            .env("XDG_RUNTIME_DIR", folder)
+            .env("TMPDIR", folder)
             .env("WINEDEBUG", "-all")
             // No offer to install what a driver does not need.
             .env("WINEDLLOVERRIDES", "mscoree,mshtml=")

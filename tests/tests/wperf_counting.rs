@@ -7,14 +7,15 @@ use e2e::wperf::{
 use lab_devices::Architectural::{
     self, BranchMisses, Branches, CacheMisses, CacheReferences, Cycles, Instructions, Slots,
 };
-use lab_dock::{Options, PmuSource};
+use lab_dock::Options;
 use proptest::collection::vec;
 use proptest::prelude::{ProptestConfig, Strategy, proptest};
 use proptest::sample::select;
-use wperf_abi::record::{AcquireMode, AssignEvent, PmuKind, count_flags};
-use wperf_abi::{EventCode, EventFilter, Refusal};
+use wperf_abi::EventFilter;
+use wperf_abi::record::{AcquireMode, AssignEvent, count_flags};
 
 const MS: u64 = 1_000_000;
+
 #[test]
 fn fixed_and_general_counters_count_exactly_what_happened() {
     let dock = dock(Options::default());
@@ -235,101 +236,35 @@ fn totals_are_64_bit_past_the_width_of_the_counters() {
 }
 
 #[test]
-fn any_counters_that_others_hold_are_done_without() {
-    let events = [
-        event(Cycles, 0),
-        event(Branches, 1),
-        event(BranchMisses, 2),
-        event(CacheMisses, 3),
-        event(CacheReferences, 4),
-    ];
-    for taken in 0u32..1 << 4 {
-        let dock = dock(Options::default());
-        let machine = dock.machine();
-        let gone = (0..4).filter(|counter| taken >> counter & 1 != 0);
-        gone.for_each(|counter| assert!(machine.take_counter(counter)));
-        let mut perf = assigned(machine, &[0], &events);
-        let free = 4 - taken.count_ones();
-        let (_, config) = perf.query_config().expect("always legal");
-        assert_eq!(u32::from(config[0].counters_free), free);
-        assert_eq!(config[0].counter_map, u64::from(!taken & 0xF));
-        let totals = count(&mut perf, machine, &[0], 1000 * MS);
-        assert_exact(0, &events, &totals[0]);
-        let counted = totals[0].1.iter().map(|count| {
-            let never = count.flags & count_flags::NO_COUNTER != 0;
-            assert_eq!(never, count.running_ns == 0, "{count:?}");
-            !never
-        });
-        let counted = counted.filter(|&counted| counted).count();
-        assert_eq!(
-            counted,
-            if free == 0 { 1 } else { 5 },
-            "{free} counters free"
-        );
-        drop(perf);
-        unload_cleanly(dock);
-    }
-}
-
-#[test]
-fn a_group_larger_than_what_is_left_is_refused_not_split() {
+fn the_time_that_its_dpcs_take_is_measured_core_by_core() {
     let dock = dock(Options::default());
     let machine = dock.machine();
-    assert!(machine.take_counter(2));
-    let four = [Branches, BranchMisses, CacheMisses, CacheReferences].map(|code| event(code, 0));
-    let mut perf = perf(machine, OWNER);
-    let reply = perf.acquire(AcquireMode::NORMAL, &[0]).expect("free");
-    assert_eq!(reply.counters_free_min, 3);
-    let refused = perf.assign(&[0], &four, 10);
+    let events = [Branches, BranchMisses, CacheMisses, CacheReferences, Slots];
+    let events: Vec<_> = events
+        .into_iter()
+        .zip(0..)
+        .map(|(code, group)| event(code, group))
+        .collect();
+    let mut perf = assigned(machine, &[1], &events);
+    let before = perf.query_dpc_times(1).expect("always legal");
+    let rotations = count(&mut perf, machine, &[1], 1000 * MS)[0].0.rotations;
+    let after = perf.query_dpc_times(1).expect("always legal");
     assert!(
-        matches!(
-            refused,
-            Err(wperf_abi::client::CallError::Refused(
-                _,
-                Refusal::GroupTooLarge
-            ))
-        ),
-        "{refused:?}"
+        after.count - before.count >= rotations && rotations > 90,
+        "{after:?}"
     );
-    perf.assign(&[0], &four[1..], 10).expect("three fit");
-    unload_cleanly(dock);
-}
-
-#[test]
-fn without_a_pmu_time_is_counted() {
-    let options = Options {
-        pmu: PmuSource::None,
-        ..Options::default()
-    };
-    let dock = dock(options);
-    let machine = dock.machine();
-    let events = [
-        EventCode::CYCLES,
-        EventCode::ELAPSED_NS,
-        EventCode::TIMESTAMP_TICKS,
-    ]
-    .map(|code| AssignEvent {
-        code,
-        filter: EventFilter::NONE,
-        group: 0,
-    });
-    let mut perf = assigned(machine, &[0], &events);
-    let (_, config) = perf.query_config().expect("always legal");
-    assert!(config.iter().all(|core| core.pmu == PmuKind::SOFTWARE));
-    let totals = count(&mut perf, machine, &[0], 5 * MS);
-    let (head, counts) = &totals[0];
+    for times in [before, after] {
+        assert_eq!(times.ranges.iter().sum::<u64>(), times.count, "{times:?}");
+        assert!(
+            (times.longest_ns..=times.longest_ns * times.count).contains(&times.total_ns),
+            "{times:?}"
+        );
+    }
+    let elsewhere = perf.query_dpc_times(3).expect("always legal");
     assert!(
-        counts
-            .iter()
-            .all(|count| count.flags & count_flags::TIME_BASED != 0)
+        elsewhere.count < after.count - before.count,
+        "{elsewhere:?}"
     );
-    // Reading the virtual clock takes a little time.
-    assert!(
-        counts[1].value.abs_diff(head.enabled_ns) < 1000,
-        "{counts:?}"
-    );
-    assert!(head.enabled_ns.abs_diff(5 * MS) < 1000);
-    assert!(counts[2].value > 0);
     unload_cleanly(dock);
 }
 
