@@ -38,8 +38,8 @@ pub trait Host {
     /// One line about where the driver runs; `None` when it is simply this system.
     fn describe(&self) -> Option<String>;
 
-    /// Whether its PMU counts what processes do, rather than what a model says.
-    fn counts_processes(&self) -> bool;
+    /// What there is to say against its counts, if they are not what a processor counts of a process.
+    fn caveat(&self) -> Option<&'static str>;
 
     /// Whether its PMU counts events of the host beside the processor's.
     fn counts_host_events(&self) -> bool;

@@ -7,6 +7,9 @@ use std::os::unix::net::UnixStream;
 use lab_client::protocol::{Decoder, Handle, Reply, Request as Ask, encode};
 use lab_ntos::{Client, FileId, Privilege, Request};
 
+/// Bytes of replies that may wait for a client to read them.
+const MAX_OUTGOING: usize = 2 * lab_client::protocol::MAX_FRAME;
+
 /// A client's connection.
 pub(crate) struct Connection {
     pub(crate) stream: UnixStream,
@@ -88,8 +91,13 @@ impl Connection {
         }
     }
 
-    /// Queues a reply.
+    /// Queues a reply; a client that does not read its replies is dropped.
     pub(crate) fn reply(&mut self, reply: &Reply) {
+        if self.outgoing.len() > MAX_OUTGOING {
+            self.outgoing.clear();
+            self.closing = true;
+            return;
+        }
         match encode(reply) {
             Ok(frame) => self.outgoing.extend(frame),
             Err(error) => {

@@ -213,8 +213,8 @@ impl Count<'_, '_> {
             );
             Failure::new(error.outcome(), message)
         })?;
-        if !self.host.counts_processes() {
-            console.warn("warning: the PMU is a model, its counts are not the program's")?;
+        if let Some(caveat) = self.host.caveat() {
+            console.warn(caveat)?;
         }
         console.detail(&format!("process {} runs on core {core}", program.pid()))?;
         Ok(program)

@@ -340,8 +340,8 @@ impl Host for FakeHost {
         Some("fake driver".into())
     }
 
-    fn counts_processes(&self) -> bool {
-        false
+    fn caveat(&self) -> Option<&'static str> {
+        Some("warning: the PMU is a model, its counts are not the program's")
     }
 
     fn counts_host_events(&self) -> bool {

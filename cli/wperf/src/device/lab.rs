@@ -84,6 +84,8 @@ impl Device for Docked {
 
 /// What a dock calls the PMU that counts processes of the host.
 const HOST_SOURCE: &str = "perf";
+/// The same on a host that has no hardware counters.
+const HOST_CLOCK: &str = "perf-software";
 
 struct Lab(Arc<Client>);
 
@@ -96,8 +98,14 @@ impl Host for Lab {
         ))
     }
 
-    fn counts_processes(&self) -> bool {
-        self.counts_host_events()
+    fn caveat(&self) -> Option<&'static str> {
+        match self.0.describe().ok()?.pmu_source.as_str() {
+            HOST_SOURCE => None,
+            HOST_CLOCK => Some(
+                "warning: this host lends no hardware counters: a cycle is a nanosecond of CPU time, kernel mode included",
+            ),
+            _ => Some("warning: the PMU is a model, its counts are not the program's"),
+        }
     }
 
     fn counts_host_events(&self) -> bool {

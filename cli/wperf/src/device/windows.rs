@@ -110,8 +110,8 @@ impl Host for System {
         None
     }
 
-    fn counts_processes(&self) -> bool {
-        true
+    fn caveat(&self) -> Option<&'static str> {
+        None
     }
 
     fn counts_host_events(&self) -> bool {
