@@ -38,6 +38,9 @@ pub struct WorkItem<T: Work> {
     state: PoolBox<State<T>>,
 }
 
+// SAFETY: item and event may be used from any thread, and stay where they are; the work is `Send`.
+unsafe impl<T: Work> Send for WorkItem<T> {}
+
 struct State<T> {
     item: Item,
     /// From queueing to the beginning of the run.
