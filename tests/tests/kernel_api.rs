@@ -43,6 +43,16 @@ impl Lab {
         Self { dock, file }
     }
 
+    /// With what the driver prints.
+    fn printing(options: Options, printed: &Rc<RefCell<String>>) -> Self {
+        let output = printed.clone();
+        let print = move |text: &str| output.borrow_mut().push_str(text);
+        let dock = Dock::new(&read(DRIVER).driver, options, print);
+        let dock = dock.unwrap_or_else(|error: DockError| panic!("{error}"));
+        let file = open(dock.machine(), protocol::DEVICE);
+        Self { dock, file }
+    }
+
     fn machine(&self) -> &Machine {
         self.dock.machine()
     }
@@ -143,6 +153,27 @@ fn a_timer_queues_its_dpc_until_it_is_cancelled_and_never_afterwards() {
 }
 
 #[test]
+fn a_tick_that_comes_as_the_timer_is_cancelled_comes_before_the_end_or_never() {
+    in_every_order(|lab| {
+        for core in 0..CPUS {
+            let counts = small_numbers(&lab.call::<8>(protocol::TICK_RACE, &[core]));
+            assert_eq!(counts[0], counts[1], "a tick came after the last");
+        }
+    });
+}
+
+#[test]
+fn a_timer_that_is_dropped_as_it_ticks_leaves_no_dpc() {
+    in_every_order(|lab| {
+        for core in 0..CPUS {
+            let status = lab.status(protocol::DROP_TICKING, &[core], 0);
+            assert_eq!(status, STATUS_SUCCESS);
+            lab.machine().sleep_ns(5_000_000).unwrap_or_else(broken);
+        }
+    });
+}
+
+#[test]
 fn a_work_item_runs_in_the_system_process_once_per_queueing() {
     const SYSTEM_PROCESS: u32 = 4;
     in_every_order(|lab| {
@@ -161,14 +192,27 @@ fn a_dpc_can_queue_a_work_item() {
     });
 }
 
+/// Sends a call, closes and unloads at once; gives what work items print when they are dropped.
+fn unload_after(seed: u64, code: u32, input: &[u32]) -> String {
+    let printed = Rc::new(RefCell::new(String::new()));
+    let lab = Lab::printing(options(seed), &printed);
+    assert_eq!(lab.status(code, input, 0), STATUS_SUCCESS);
+    lab.end();
+    printed.take()
+}
+
 #[test]
-fn unloading_waits_for_a_queued_work_item() {
-    in_every_order(|lab| {
-        assert_eq!(
-            lab.status(protocol::WORK_LEFT_QUEUED, &[], 0),
-            STATUS_SUCCESS
-        );
-    });
+fn unloading_waits_for_work_that_is_queued_or_under_way() {
+    for seed in SEEDS {
+        for (code, input) in [
+            (protocol::WORK_AT_UNLOAD, &[][..]),
+            (protocol::LONG_WORK, &[5]),
+        ] {
+            let printed = unload_after(seed, code, input);
+            let after_one = format!("{} 1 ", protocol::DROPPED_AFTER);
+            assert_eq!(printed.matches(&after_one).count(), 1, "{printed}");
+        }
+    }
 }
 
 #[test]
@@ -219,8 +263,8 @@ fn every_failing_call_of_driver_entry_is_an_error_that_leaves_nothing() {
         }
         failed += 1;
     }
-    // At least: device, protection, mutex, slots, and for each core an event and two for its work.
-    assert!(failed > 4 + 3 * u64::from(CPUS), "only {failed} calls fail");
+    // At least: device, protection, mutex, slots, and for each core an event and four for its work.
+    assert!(failed > 4 + 5 * u64::from(CPUS), "only {failed} calls fail");
 }
 
 #[test]
@@ -247,10 +291,13 @@ fn a_file_is_opened_when_there_is_room_for_it_and_cleaned_up_and_dropped_once() 
 
 #[test]
 fn work_runs_on_every_processor_itself() {
-    for cpus in [1, 3, 70] {
+    for (cpus, seed) in [1, 3, 70]
+        .into_iter()
+        .flat_map(|cpus| SEEDS.map(move |seed| (cpus, seed)))
+    {
         let lab = Lab::new(Options {
             cpus,
-            ..options(cpus as u64)
+            ..options(seed)
         });
         let mut output = vec![0; cpus * 4];
         let completion = lab.send(protocol::PER_CPU, &[], &mut output);
@@ -311,7 +358,7 @@ fn a_machine_without_counters_lends_none() {
 #[test]
 fn what_a_call_expects_is_checked_before_it_runs() {
     let lab = Lab::new(options(0));
-    let unknown = protocol::WRONG_ERROR + 4;
+    let unknown = protocol::DROP_TICKING + 4;
     assert_eq!(lab.status(unknown, &[], 64), STATUS_INVALID_DEVICE_REQUEST);
     let not_buffered = protocol::FILES | 3;
     assert_eq!(
@@ -358,12 +405,7 @@ fn a_panic_prints_its_message_and_stops_with_file_line_and_column() {
     const SOURCE: &str = include_str!("../kernel-driver/src/driver/calls.rs");
     const FILE: &str = "tests/kernel-driver/src/driver/calls.rs";
     let printed = Rc::new(RefCell::new(String::new()));
-    let output = printed.clone();
-    let print = move |text: &str| output.borrow_mut().push_str(text);
-    let dock = Dock::new(&read(DRIVER).driver, options(0), print);
-    let dock = dock.unwrap_or_else(|error: DockError| panic!("{error}"));
-    let file = open(dock.machine(), protocol::DEVICE);
-    let finding = Lab { dock, file }.finding(protocol::PANIC);
+    let finding = Lab::printing(options(0), &printed).finding(protocol::PANIC);
 
     assert_eq!(
         (finding.rule, finding.stop_code.0),

@@ -4,7 +4,7 @@ mod calls;
 mod core;
 
 use self::core::{Core, Wake};
-use ::core::sync::atomic::{AtomicU32, Ordering};
+use ::core::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use kernel::device::DeviceRef;
 use kernel::driver::Driver;
 use kernel::ioctl::{self, Call};
@@ -30,6 +30,15 @@ pub struct TestDriver {
     never_set: Event,
     opened: AtomicU32,
     cleaned_up: AtomicU32,
+    queues_at_unload: AtomicBool,
+}
+
+impl Drop for TestDriver {
+    fn drop(&mut self) {
+        if self.queues_at_unload.load(Ordering::Relaxed) {
+            self.work.queue();
+        }
+    }
 }
 
 /// Files dropped since the driver was loaded. A file does not know its driver.
@@ -44,7 +53,7 @@ impl Drop for File {
     }
 }
 
-const CALLS: [Call<TestDriver>; 16] = calls::TABLE;
+const CALLS: [Call<TestDriver>; 19] = calls::TABLE;
 
 impl Driver for TestDriver {
     type File = File;
@@ -63,6 +72,7 @@ impl Driver for TestDriver {
             never_set: Event::try_new(TAG, EventKind::Notification)?,
             opened: AtomicU32::new(0),
             cleaned_up: AtomicU32::new(0),
+            queues_at_unload: AtomicBool::new(false),
         })
     }
 

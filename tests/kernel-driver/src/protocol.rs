@@ -23,11 +23,11 @@ calls! {
     WORK = 0x803;
     /// u32 core → u32: runs of a work item that a tick on that core queued.
     WORK_FROM_DPC = 0x804;
-    /// Queues a work item, and does not wait for it.
-    WORK_LEFT_QUEUED = 0x805;
+    /// Lets a work item be queued at unload, just before it is dropped.
+    WORK_AT_UNLOAD = 0x805;
     /// u32 n → u64: the sum of the squares below n, by way of a box, a slice and a vector.
     POOL = 0x806;
-    /// → u32 per processor: the processor that said so.
+    /// → u32 per processor: the processor that said so, of a set made for this call.
     PER_CPU = 0x807;
     /// u32 ms → u64 ns, u32: how long a wait for an event that nobody sets took; 1 if timed out.
     EVENT_TIMEOUT = 0x808;
@@ -46,7 +46,16 @@ calls! {
     FILES = 0x80E;
     /// Fails with `STATUS_PENDING`, which is no error.
     WRONG_ERROR = 0x80F;
+    /// u32 core → u32 × 2: ticks that had come when they were stopped, just as one came; ticks later.
+    TICK_RACE = 0x810;
+    /// u32 ms: queues a work item whose run takes that long, and does not wait for it.
+    LONG_WORK = 0x811;
+    /// u32 core: drops a set of processors just as a tick comes.
+    DROP_TICKING = 0x812;
 }
+
+/// What a work item prints when it is dropped, with the number of its runs.
+pub const DROPPED_AFTER: &str = "work dropped after runs:";
 
 /// What the driver panics with.
 pub const PANIC_MESSAGE: &str = "asked to panic";

@@ -3,14 +3,15 @@
 use super::core::{OnTick, increment};
 use super::{DROPPED, File, TAG, TestDriver};
 use crate::protocol;
-use core::sync::atomic::Ordering;
+use core::sync::atomic::{AtomicU32, Ordering};
 use kernel::counters::CounterReservation;
 use kernel::ioctl::Call;
 use kernel::irp::Buffer;
+use kernel::per_cpu::{PerCore, PerCpu};
 use kernel::pool::{PoolBox, PoolVec};
-use kernel::processor::CoreId;
+use kernel::processor::{CoreId, CurrentCore};
 use kernel::status::{STATUS_INVALID_PARAMETER, STATUS_NOT_SUPPORTED, STATUS_PENDING};
-use kernel::sync::Waited;
+use kernel::sync::{SpinLock, Waited};
 use kernel::{Result, time};
 use pmu::backend::x86::{Msr, X86Registers};
 
@@ -26,13 +27,13 @@ const fn call(code: u32, input_bytes: usize, output_bytes: usize, run: Run) -> C
 }
 
 /// All of them.
-pub(super) const TABLE: [Call<TestDriver>; 16] = [
+pub(super) const TABLE: [Call<TestDriver>; 19] = [
     call(protocol::SPIN_LOCK, 4, 8, spin_lock),
     call(protocol::TICKS, 8, 4, ticks),
     call(protocol::TICK_COUNT, 4, 4, tick_count),
     call(protocol::WORK, 4, 8, work),
     call(protocol::WORK_FROM_DPC, 4, 4, work_from_dpc),
-    call(protocol::WORK_LEFT_QUEUED, 0, 0, work_left_queued),
+    call(protocol::WORK_AT_UNLOAD, 0, 0, work_at_unload),
     call(protocol::POOL, 4, 8, pool),
     call(protocol::PER_CPU, 0, 0, per_cpu),
     call(protocol::EVENT_TIMEOUT, 4, 12, event_timeout),
@@ -43,6 +44,9 @@ pub(super) const TABLE: [Call<TestDriver>; 16] = [
     call(protocol::FORGET_TICKS, 0, 0, forget_ticks),
     call(protocol::FILES, 0, 12, files),
     call(protocol::WRONG_ERROR, 0, 0, |_, _, _| Err(STATUS_PENDING)),
+    call(protocol::TICK_RACE, 4, 8, tick_race),
+    call(protocol::LONG_WORK, 4, 0, long_work),
+    call(protocol::DROP_TICKING, 4, 0, drop_ticking),
 ];
 
 /// The n-th u32 of the input.
@@ -85,6 +89,32 @@ fn ticks(driver: &TestDriver, _: &File, buffer: &mut Buffer<'_>) -> Result<()> {
     buffer.push(&core.tick_count().to_le_bytes())
 }
 
+/// The wait and the first tick are due at the same time.
+fn tick_race(driver: &TestDriver, _: &File, buffer: &mut Buffer<'_>) -> Result<()> {
+    let id = CoreId(number(buffer, 0)?);
+    let core = driver.cores.get(id).ok_or(STATUS_INVALID_PARAMETER)?;
+    let _turn = driver.turn.lock();
+    core.begin(OnTick::Nothing);
+    driver.cores.start_ticks(id, 1);
+    driver.never_set.wait_for(1);
+    driver.cores.stop_ticks_and_wait(id);
+    let stopped_at = core.tick_count();
+    driver.never_set.wait_for(5);
+    [stopped_at, core.tick_count()]
+        .iter()
+        .try_for_each(|count| buffer.push(&count.to_le_bytes()))
+}
+
+/// As [`tick_race`], without stopping.
+fn drop_ticking(driver: &TestDriver, _: &File, buffer: &mut Buffer<'_>) -> Result<()> {
+    let id = CoreId(number(buffer, 0)?);
+    let cores = PerCpu::try_new(TAG, |_| Ok(Seen(AtomicU32::new(0))))?;
+    cores.start_ticks(id, 1);
+    driver.never_set.wait_for(1);
+    drop(cores);
+    Ok(())
+}
+
 fn tick_count(driver: &TestDriver, _: &File, buffer: &mut Buffer<'_>) -> Result<()> {
     let id = CoreId(number(buffer, 0)?);
     let core = driver.cores.get(id).ok_or(STATUS_INVALID_PARAMETER)?;
@@ -118,7 +148,13 @@ fn work_from_dpc(driver: &TestDriver, _: &File, buffer: &mut Buffer<'_>) -> Resu
     buffer.push(&runs.to_le_bytes())
 }
 
-fn work_left_queued(driver: &TestDriver, _: &File, _: &mut Buffer<'_>) -> Result<()> {
+fn work_at_unload(driver: &TestDriver, _: &File, _: &mut Buffer<'_>) -> Result<()> {
+    driver.queues_at_unload.store(true, Ordering::Relaxed);
+    Ok(())
+}
+
+fn long_work(driver: &TestDriver, _: &File, buffer: &mut Buffer<'_>) -> Result<()> {
+    driver.work.work().take(number(buffer, 0)?);
     driver.work.queue();
     Ok(())
 }
@@ -140,17 +176,23 @@ fn pool(_: &TestDriver, _: &File, buffer: &mut Buffer<'_>) -> Result<()> {
     buffer.push(&sum.to_le_bytes())
 }
 
-fn per_cpu(driver: &TestDriver, _: &File, buffer: &mut Buffer<'_>) -> Result<()> {
-    buffer.check_room(driver.cores.count() * size_of::<u32>())?;
-    let _turn = driver.turn.lock();
-    let all = driver.cores.iter().map(|(id, _)| id);
-    driver.cores.run_on(all, &|here, core| {
-        core.seen.store(here.id().0, Ordering::Release);
+fn per_cpu(_: &TestDriver, _: &File, buffer: &mut Buffer<'_>) -> Result<()> {
+    let cores = PerCpu::try_new(TAG, |_| Ok(Seen(AtomicU32::new(u32::MAX))))?;
+    buffer.check_room(cores.count() * size_of::<u32>())?;
+    let all = cores.iter().map(|(id, _)| id);
+    cores.run_on(all, &|here, Seen(by)| {
+        by.store(here.id().0, Ordering::Release)
     });
-    for (_, core) in driver.cores.iter() {
-        buffer.push(&core.seen.swap(u32::MAX, Ordering::AcqRel).to_le_bytes())?;
-    }
-    Ok(())
+    cores
+        .iter()
+        .try_for_each(|(_, Seen(by))| buffer.push(&by.load(Ordering::Acquire).to_le_bytes()))
+}
+
+/// The processor that ran here, and nothing at a tick.
+struct Seen(AtomicU32);
+
+impl PerCore for Seen {
+    fn tick(&self, _: &CurrentCore) {}
 }
 
 fn event_timeout(driver: &TestDriver, _: &File, buffer: &mut Buffer<'_>) -> Result<()> {
@@ -166,7 +208,7 @@ fn msr(driver: &TestDriver, _: &File, buffer: &mut Buffer<'_>) -> Result<()> {
     const VALUE: u64 = 0x1234;
     let _turn = driver.turn.lock();
     let reservation = CounterReservation::reserve(1).ok_or(STATUS_NOT_SUPPORTED)?;
-    let answer = kernel::sync::SpinLock::new(None);
+    let answer = SpinLock::new(None);
     driver.cores.run_on([CoreId(0)].into_iter(), &|here, _| {
         let processor = here.detect();
         let (Some(model), Some(mut registers)) = (processor.model(), here.registers(&processor))
@@ -211,11 +253,7 @@ fn forget_work(driver: &TestDriver, _: &File, _: &mut Buffer<'_>) -> Result<()> 
 }
 
 fn forget_ticks(_: &TestDriver, _: &File, _: &mut Buffer<'_>) -> Result<()> {
-    struct Nothing;
-    impl kernel::per_cpu::PerCore for Nothing {
-        fn tick(&self, _: &kernel::processor::CurrentCore) {}
-    }
-    let cores = kernel::per_cpu::PerCpu::try_new(TAG, |_| Ok(Nothing))?;
+    let cores = PerCpu::try_new(TAG, |_| Ok(Seen(AtomicU32::new(0))))?;
     cores.start_ticks(CoreId(0), 1);
     core::mem::forget(cores);
     Ok(())

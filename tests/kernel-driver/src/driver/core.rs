@@ -1,8 +1,10 @@
 //! What each processor has, and what work items do.
 
 use super::TAG;
+use core::ffi::CStr;
 use core::sync::atomic::{AtomicU32, Ordering};
 use kernel::Result;
+use kernel::debug;
 use kernel::device::DeviceRef;
 use kernel::per_cpu::PerCore;
 use kernel::process;
@@ -14,6 +16,9 @@ use kernel::work_item::{Work, WorkItem};
 /// Work that counts its runs and wakes whoever waits for them.
 pub(crate) struct Wake {
     pub(crate) done: Event,
+    /// Nobody sets it; a run waits for it for so long.
+    never: Event,
+    takes_ms: AtomicU32,
     runs: AtomicU32,
     process: AtomicU32,
 }
@@ -22,9 +27,16 @@ impl Wake {
     pub(crate) fn try_new() -> Result<Self> {
         Ok(Self {
             done: Event::try_new(TAG, EventKind::Synchronization)?,
+            never: Event::try_new(TAG, EventKind::Notification)?,
+            takes_ms: AtomicU32::new(0),
             runs: AtomicU32::new(0),
             process: AtomicU32::new(0),
         })
+    }
+
+    /// From now on, a run takes so long.
+    pub(crate) fn take(&self, ms: u32) {
+        self.takes_ms.store(ms, Ordering::Relaxed);
     }
 
     pub(crate) fn runs(&self) -> u32 {
@@ -39,11 +51,21 @@ impl Wake {
 
 impl Work for Wake {
     fn run(&self) {
+        self.never.wait_for(self.takes_ms.load(Ordering::Relaxed));
         self.process.store(process::current_id(), Ordering::Relaxed);
         self.runs.fetch_add(1, Ordering::AcqRel);
         self.done.set();
     }
 }
+
+impl Drop for Wake {
+    fn drop(&mut self) {
+        debug::note(DROPPED_AFTER, [self.runs().into(), 0, 0]);
+    }
+}
+
+/// [`protocol::DROPPED_AFTER`](crate::protocol::DROPPED_AFTER), terminated.
+const DROPPED_AFTER: &CStr = c"work dropped after runs:";
 
 /// What a tick does besides counting.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -64,8 +86,6 @@ pub(crate) struct Core {
     ticks: SpinLock<Ticks>,
     pub(crate) reached: Event,
     pub(crate) work: WorkItem<Wake>,
-    /// The processor that last ran here, plus one.
-    pub(crate) seen: AtomicU32,
 }
 
 impl Core {
@@ -77,7 +97,6 @@ impl Core {
             }),
             reached: Event::try_new(TAG, EventKind::Notification)?,
             work: WorkItem::try_new(device, TAG, Wake::try_new()?)?,
-            seen: AtomicU32::new(0),
         })
     }
 
