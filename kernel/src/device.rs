@@ -3,11 +3,24 @@
 
 use crate::driver::Driver;
 use crate::routine::counted;
-use crate::{Result, check, security};
+use crate::{Result, alive, check, security};
 use core::marker::PhantomData;
 use core::ptr::NonNull;
 use nt::io::{DO_DEVICE_INITIALIZING, FILE_DEVICE_SECURE_OPEN, FILE_DEVICE_UNKNOWN};
 use nt::irp::{DEVICE_OBJECT, DRIVER_OBJECT};
+
+/// The device object of the driver, while the driver's state is made.
+#[derive(Clone, Copy)]
+pub struct DeviceRef<'a> {
+    object: NonNull<DEVICE_OBJECT>,
+    _device: PhantomData<&'a ()>,
+}
+
+impl DeviceRef<'_> {
+    pub(crate) fn as_ptr(self) -> *mut DEVICE_OBJECT {
+        self.object.as_ptr()
+    }
+}
 
 /// A device object whose extension holds a `D`.
 ///
@@ -18,11 +31,17 @@ pub(crate) struct Device<D: Driver> {
     _owns: PhantomData<D>,
 }
 
+/// Most bytes of a driver's state; what is larger goes to the pool.
+///
+/// Source: `DEVICE_OBJECT.Size`, wdm.h, which counts the object and its extension.
+const MOST_STATE_BYTES: usize = 0xF000;
+
 /// A device object that is not a [`Device`] yet; deleted when dropped.
 struct Bare(NonNull<DEVICE_OBJECT>);
 
 impl Drop for Bare {
     fn drop(&mut self) {
+        alive::require_none();
         // SAFETY: created by `Bare::create`, and deleted once.
         unsafe { nt::io::IoDeleteDevice(self.0.as_ptr()) };
     }
@@ -30,9 +49,10 @@ impl Drop for Bare {
 
 impl Bare {
     fn create<D: Driver>(driver: *mut DRIVER_OBJECT) -> Result<Self> {
-        // The I/O manager aligns an extension as it does pool.
-        const { assert!(align_of::<D>() <= 16) };
-        let bytes = u32::try_from(size_of::<D>()).unwrap_or(u32::MAX);
+        // The I/O manager aligns an extension as it does pool, and counts its bytes in 16 bits.
+        const { assert!(align_of::<D>() <= 16 && size_of::<D>() <= MOST_STATE_BYTES) };
+        // At least one byte: there is no extension of none.
+        let bytes = u32::try_from(size_of::<D>().max(1)).unwrap_or(u32::MAX);
         let mut name = counted(D::DEVICE_NAME);
         let mut object = core::ptr::null_mut();
         // SAFETY: (1) `driver` is the driver object of DriverEntry: promised by `try_new`'s caller.
@@ -65,9 +85,12 @@ impl<D: Driver> Device<D> {
     pub(crate) unsafe fn try_new(driver: *mut DRIVER_OBJECT) -> Result<Self> {
         let bare = Bare::create::<D>(driver)?;
         // SAFETY: `bare` owns a valid device object.
-        unsafe { security::protect(bare.0.as_ptr()) }?;
-        let state = D::try_new()?;
-        let extension = extension::<D>(bare.0);
+        unsafe { security::protect(bare.0.as_ptr(), D::ACCESS) }?;
+        let extension = extension::<D>(bare.0).ok_or(crate::status::STATUS_UNSUCCESSFUL)?;
+        let state = D::try_new(DeviceRef {
+            object: bare.0,
+            _device: PhantomData,
+        })?;
         // SAFETY: the extension has room for a `D`: `Bare::create` asked for it.
         unsafe { extension.write(state) };
         let device = Self {
@@ -111,18 +134,19 @@ impl<D: Driver> Device<D> {
 
 impl<D: Driver> Drop for Device<D> {
     fn drop(&mut self) {
-        let extension = extension::<D>(self.object);
-        // SAFETY: an initialised `D`, not used again: invariant of the type.
-        unsafe { extension.drop_in_place() };
+        if let Some(extension) = extension::<D>(self.object) {
+            // SAFETY: an initialised `D`, not used again: invariant of the type.
+            unsafe { extension.drop_in_place() };
+        }
         drop(Bare(self.object));
     }
 }
 
 /// Where the driver's state is.
-fn extension<D>(object: NonNull<DEVICE_OBJECT>) -> NonNull<D> {
+fn extension<D>(object: NonNull<DEVICE_OBJECT>) -> Option<NonNull<D>> {
     // SAFETY: callers own the device object or were given it by the I/O manager.
     let pointer = unsafe { (*object.as_ptr()).DeviceExtension };
-    NonNull::new(pointer.cast()).unwrap_or(NonNull::dangling())
+    NonNull::new(pointer.cast())
 }
 
 /// The driver's state behind a published device.

@@ -1,10 +1,11 @@
 //! What a driver is: its state, made at DriverEntry and dropped at unload.
 #![expect(unsafe_code, reason = "called by the I/O manager")]
 
-use crate::device::Device;
+use crate::device::{Device, DeviceRef};
 use crate::irp::{self, Buffer};
 use crate::pool::PoolTag;
-use crate::{NtStatus, Result, pool, status, time};
+use crate::security::Access;
+use crate::{NtStatus, Result, pool, status, status_of, time};
 use core::ptr::NonNull;
 use nt::irp::{DRIVER_OBJECT, IRP_MJ_CLEANUP, IRP_MJ_CLOSE, IRP_MJ_CREATE, IRP_MJ_DEVICE_CONTROL};
 
@@ -21,13 +22,15 @@ pub trait Driver: Send + Sync + Sized + 'static {
     const LINK_NAME: &'static [u16];
     /// Tag of what the kernel API allocates for the driver.
     const TAG: PoolTag;
+    /// Who may open the device.
+    const ACCESS: Access = Access::Administrators;
 
     /// Makes the state of the driver. What it takes it gives back when dropped.
     ///
     /// IRQL: `PASSIVE_LEVEL`.
-    fn try_new() -> Result<Self>;
+    fn try_new(device: DeviceRef<'_>) -> Result<Self>;
 
-    /// A client opens the device.
+    /// A client opens the device. What is returned is cleaned up and dropped when it is closed.
     ///
     /// IRQL: `PASSIVE_LEVEL`.
     fn open(&self) -> Result<Self::File>;
@@ -39,7 +42,8 @@ pub trait Driver: Send + Sync + Sized + 'static {
 
     /// The last handle to `file` was closed: what it holds goes back, requests under way fail.
     ///
-    /// Called again when the file object goes; there is nothing left to do then.
+    /// Called once per file. Requests that were sent before may still come, or be under way; `file`
+    /// is dropped when the last of them has been completed.
     ///
     /// IRQL: `PASSIVE_LEVEL`.
     fn cleanup(&self, file: &Self::File);
@@ -57,7 +61,7 @@ pub unsafe fn start<D: Driver>(driver: *mut DRIVER_OBJECT) -> NtStatus {
     // SAFETY: promised by the caller.
     let device = match unsafe { Device::<D>::try_new(driver) } {
         Ok(device) => device,
-        Err(error) => return error,
+        Err(error) => return status_of(Err(error)),
     };
     // SAFETY: the driver object is valid, and only DriverEntry touches it while it is loaded.
     let object = unsafe { &mut *driver };

@@ -1,15 +1,22 @@
 //! Requests: from the I/O manager to the driver, and back.
 //!
-//! The file object's `FsContext` owns the driver's `File` from create to close.
+//! The file object's `FsContext` owns the driver's `File` from create to close:
+//!
+//! ```text
+//!  CreateFile ─▶ IRP_MJ_CREATE   open, FsContext ─▶ [ File │ cleaned up? ]
+//!  last CloseHandle ─▶ IRP_MJ_CLEANUP   cleanup; requests on their way still find the File
+//!  last request done ─▶ IRP_MJ_CLOSE    cleanup, if there was none; the File is dropped
+//! ```
 #![expect(unsafe_code, reason = "reads and completes IRPs")]
 
 use crate::device::state;
 use crate::driver::Driver;
 use crate::pool::PoolBox;
-use crate::{NtStatus, Result, status};
+use crate::{NtStatus, Result, status, status_of};
 use core::ffi::c_void;
 use core::marker::PhantomData;
 use core::ptr::NonNull;
+use core::sync::atomic::{AtomicBool, Ordering};
 use nt::io::{IO_NO_INCREMENT, METHOD_BUFFERED};
 use nt::irp::{DEVICE_OBJECT, FILE_OBJECT, IO_STACK_LOCATION, IRP};
 
@@ -99,10 +106,10 @@ impl Request {
     ///
     /// # Safety
     /// The request must be for a device of `D`.
-    unsafe fn context<D: Driver>(&self) -> Result<&D::File> {
+    unsafe fn context<D: Driver>(&self) -> Result<&Opened<D::File>> {
         let file = self.file()?;
         // SAFETY: the file object lives as long as the request.
-        let context = unsafe { (*file.as_ptr()).FsContext }.cast::<D::File>();
+        let context = unsafe { (*file.as_ptr()).FsContext }.cast::<Opened<D::File>>();
         // SAFETY: null, or put there by `create::<D>` and left until close.
         unsafe { context.as_ref() }.ok_or(status::STATUS_INVALID_PARAMETER)
     }
@@ -122,8 +129,19 @@ impl Request {
     }
 }
 
-fn status_of(result: Result<()>) -> NtStatus {
-    result.err().unwrap_or(status::STATUS_SUCCESS)
+/// What a file object owns.
+struct Opened<F> {
+    file: F,
+    is_cleaned_up: AtomicBool,
+}
+
+impl<F> Opened<F> {
+    /// Cleans up, the first time.
+    fn clean_up<D: Driver<File = F>>(&self, driver: &D) {
+        if !self.is_cleaned_up.swap(true, Ordering::AcqRel) {
+            driver.cleanup(&self.file);
+        }
+    }
 }
 
 /// IRP_MJ_CREATE. IRQL: `PASSIVE_LEVEL`.
@@ -138,7 +156,14 @@ pub(crate) unsafe extern "efiapi" fn create<D: Driver>(
     // SAFETY: a published device of `D`; it outlives its requests.
     let driver = unsafe { state::<D>(device) };
     let opened = request.file().and_then(|file| {
-        let context = PoolBox::try_new(D::TAG, driver.open()?)?;
+        // Room first: what was opened must not be lost for want of it.
+        let context = PoolBox::try_new_with(D::TAG, || {
+            let file = driver.open()?;
+            Ok(Opened {
+                file,
+                is_cleaned_up: AtomicBool::new(false),
+            })
+        })?;
         let (pointer, _) = context.into_raw();
         // SAFETY: the file object lives as long as the request, and its context is the driver's.
         unsafe { (*file.as_ptr()).FsContext = pointer.as_ptr().cast::<c_void>() };
@@ -159,8 +184,8 @@ pub(crate) unsafe extern "efiapi" fn cleanup<D: Driver>(
     // SAFETY: a published device of `D`; it outlives its requests.
     let driver = unsafe { state::<D>(device) };
     // SAFETY: the request is for a device of `D`.
-    if let Ok(file) = unsafe { request.context::<D>() } {
-        driver.cleanup(file);
+    if let Ok(opened) = unsafe { request.context::<D>() } {
+        opened.clean_up(driver);
     }
     request.complete(status::STATUS_SUCCESS, 0)
 }
@@ -178,11 +203,11 @@ pub(crate) unsafe extern "efiapi" fn close<D: Driver>(
         // SAFETY: the file object lives as long as the request, and its context is the driver's.
         let context =
             unsafe { core::mem::replace(&mut (*file.as_ptr()).FsContext, core::ptr::null_mut()) };
-        if let Some(pointer) = NonNull::new(context.cast::<D::File>()) {
+        if let Some(pointer) = NonNull::new(context.cast::<Opened<D::File>>()) {
             // SAFETY: from `into_raw` in `create::<D>`, with this tag; close comes once.
             let context = unsafe { PoolBox::from_raw((pointer, D::TAG)) };
             // SAFETY: a published device of `D`; it outlives its requests.
-            unsafe { state::<D>(device) }.cleanup(&context);
+            context.clean_up::<D>(unsafe { state::<D>(device) });
         }
     }
     request.complete(status::STATUS_SUCCESS, 0)
@@ -216,7 +241,8 @@ pub(crate) unsafe extern "efiapi" fn device_control<D: Driver>(
     };
     // SAFETY: the request is for a device of `D`.
     let file = unsafe { request.context::<D>() };
-    let result = file.and_then(|file| driver.ioctl(file, parameters.IoControlCode, &mut buffer));
+    let result =
+        file.and_then(|opened| driver.ioctl(&opened.file, parameters.IoControlCode, &mut buffer));
     let status = status_of(result);
     let information = if status.is_error() { 0 } else { buffer.written };
     request.complete(status, information)

@@ -2,15 +2,21 @@
 //!
 //! | module | what it wraps |
 //! |---|---|
-//! | [`driver`], [`device`], [`irp`] | DriverEntry, the device object, requests |
+//! | [`driver`], [`device`], [`security`] | DriverEntry, the device object, who may open it |
+//! | [`irp`], [`ioctl`] | requests, device controls by table |
 //! | [`pool`] | allocation that may fail |
-//! | [`sync`] | spin lock, mutex, one-shot event |
+//! | [`sync`] | spin lock, mutex, event |
+//! | [`work_item`] | work for later at `PASSIVE_LEVEL` |
 //! | [`per_cpu`] | a value, a DPC and a timer per processor; running code on chosen processors |
 //! | [`processor`], [`counters`] | processors, PMU registers, reservation of hardware counters |
 //! | [`time`], [`process`], [`routine`] | clocks, the current process, routines that may be absent |
 //! | [`debug`] | notes for the kernel debugger |
 //!
-//! Everything that comes in pairs is a guard. Imports are only what every Windows since 7, and
+//! Everything that comes in pairs is a guard. What the kernel may call back is waited for when it is
+//! dropped, and a driver that leaves some behind is stopped at unload (`alive`).
+//!
+//! What types can't say is the IRQL: a call above its `IRQL:` line (a wait in a DPC, say) stops the
+//! system, and the lab names it. Locks are unlocked in the reverse order of locking. Imports are only what every Windows since 7, and
 //! Wine, exports; all else is looked up at run time.
 #![no_std]
 #![deny(
@@ -20,10 +26,12 @@
     clippy::indexing_slicing
 )]
 
+mod alive;
 pub mod counters;
 pub mod debug;
 pub mod device;
 pub mod driver;
+pub mod ioctl;
 pub mod irp;
 pub mod per_cpu;
 pub mod pool;
@@ -31,9 +39,10 @@ pub mod process;
 pub mod processor;
 pub mod routine;
 mod runtime;
-mod security;
+pub mod security;
 pub mod sync;
 pub mod time;
+pub mod work_item;
 
 pub use nt::irp::DRIVER_OBJECT as DriverObject;
 pub use nt::status;
@@ -49,5 +58,15 @@ fn check(status: NtStatus) -> Result<()> {
         Ok(())
     } else {
         Err(status)
+    }
+}
+
+/// The status of a result. An error that says success, or that a request is pending, is neither: the
+/// caller gets nothing, and must not be told otherwise.
+fn status_of(result: Result<()>) -> NtStatus {
+    match result {
+        Ok(()) => status::STATUS_SUCCESS,
+        Err(error) if error.is_success() => status::STATUS_INTERNAL_ERROR,
+        Err(error) => error,
     }
 }

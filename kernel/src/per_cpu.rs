@@ -9,6 +9,7 @@
 
 mod thread;
 
+use crate::alive::Alive;
 use crate::pool::{PoolBox, PoolTag};
 use crate::processor::{self, CoreId, CurrentCore};
 use crate::sync::{Mutex, Pending};
@@ -35,6 +36,8 @@ pub struct PerCpu<T: PerCore> {
     turn: Mutex<()>,
     slots: PoolBox<[Slot<T>]>,
     dispatch: Dispatch,
+    /// The kernel may call the slots' DPCs.
+    _alive: Alive,
 }
 
 /// How work gets to a processor.
@@ -84,12 +87,15 @@ impl<T: PerCore> PerCpu<T> {
             })
         })?;
         slots.iter().try_for_each(Slot::initialise)?;
-        let dispatch = slots.first().map_or(Dispatch::Dpc, Slot::probe);
-        Ok(Self {
+        // From here on a slot's DPC may be queued: dropping this flushes it.
+        let mut this = Self {
             turn,
             slots,
-            dispatch,
-        })
+            dispatch: Dispatch::Dpc,
+            _alive: Alive::new(),
+        };
+        this.dispatch = this.slots.first().map_or(Dispatch::Dpc, Slot::probe);
+        Ok(this)
     }
 
     /// Number of processors.
@@ -117,7 +123,7 @@ impl<T: PerCore> PerCpu<T> {
 
     /// Runs `work` on each processor named, at the same time, and waits until all have done it.
     ///
-    /// Processors that do not exist are passed over.
+    /// Processors that do not exist are passed over; one that is named twice may do it twice.
     ///
     /// IRQL: `PASSIVE_LEVEL`; `work` runs at `DISPATCH_LEVEL`.
     /// Source: `KeInsertQueueDpc`, `KeSetTargetProcessorDpcEx`, wdm.h.
@@ -170,6 +176,15 @@ impl<T: PerCore> PerCpu<T> {
         unsafe { nt::ke::KeSetTimerEx(timer, due, period_ms.cast_signed(), dpc) };
     }
 
+    /// Ends the ticks, and waits for one that is on its way: none comes afterwards.
+    ///
+    /// IRQL: `PASSIVE_LEVEL`.
+    /// Source: `KeCancelTimer`, `KeFlushQueuedDpcs`, wdm.h.
+    pub fn stop_ticks_and_wait(&self, core: CoreId) {
+        self.stop_ticks(core);
+        flush_dpcs();
+    }
+
     /// Ends the ticks. One that is on its way may still come.
     ///
     /// IRQL: `<= DISPATCH_LEVEL`.
@@ -190,9 +205,14 @@ impl<T: PerCore> Drop for PerCpu<T> {
             unsafe { nt::ke::KeCancelTimer(slot.timer.get().cast()) };
         }
         // A tick that was queued before its timer was cancelled must have run before the slot goes.
-        // SAFETY: at `PASSIVE_LEVEL`, as drivers are loaded and unloaded.
-        unsafe { nt::ke::KeFlushQueuedDpcs() };
+        flush_dpcs();
     }
+}
+
+/// Waits until every DPC that is queued now has run.
+fn flush_dpcs() {
+    // SAFETY: takes nothing. Callers are at `PASSIVE_LEVEL`; above it, the kernel stops.
+    unsafe { nt::ke::KeFlushQueuedDpcs() };
 }
 
 impl<T: PerCore> Slot<T> {
@@ -222,24 +242,25 @@ impl<T: PerCore> Slot<T> {
 }
 
 impl<T: PerCore> Slot<T> {
-    /// Finds out whether this kernel runs DPCs, by one tick, which is harmless.
+    /// Finds out whether this kernel runs DPCs, by one without a job.
     ///
     /// A kernel that queues a DPC keeps its arguments in it, and nobody clears them; Wine 8 claims
     /// success and does nothing at all.
     fn probe(&self) -> Dispatch {
-        let dpc = self.tick.get().cast::<KDPC>();
+        let dpc = self.run.get().cast::<KDPC>();
         let mark = (&raw const *self).cast_mut().cast::<c_void>();
         // SAFETY: initialised, and the slot stays until `PerCpu::drop` flushes.
-        unsafe { nt::ke::KeInsertQueueDpc(dpc, mark, core::ptr::null_mut()) };
+        unsafe { nt::ke::KeInsertQueueDpc(dpc, core::ptr::null_mut(), mark) };
         // SAFETY: a place within the DPC.
-        let argument = unsafe { &raw const (*dpc).SystemArgument1 };
+        let argument = unsafe { &raw const (*dpc).SystemArgument2 };
         // SAFETY: initialised memory; only queueing writes it, and that was before.
         let kept = unsafe { argument.read_volatile() };
-        if kept == mark {
-            Dispatch::Dpc
-        } else {
-            Dispatch::Thread
+        if kept != mark {
+            return Dispatch::Thread;
         }
+        // Still queued, it could not be queued for a job.
+        flush_dpcs();
+        Dispatch::Dpc
     }
 }
 
@@ -251,8 +272,10 @@ unsafe extern "efiapi" fn run_dpc<T: PerCore>(
 ) {
     // SAFETY: the context given to `KeInitializeDpc`: a slot that outlives its DPCs.
     let slot = unsafe { &*slot.cast::<Slot<T>>() };
-    // SAFETY: the argument given to `KeInsertQueueDpc`: a job that waits for this very call.
-    let job = unsafe { &*job.cast::<Job<'_, T>>() };
+    // SAFETY: the argument given to `KeInsertQueueDpc`: a job that waits for this very call, or null.
+    let Some(job) = (unsafe { job.cast::<Job<'_, T>>().as_ref() }) else {
+        return;
+    };
     (job.work)(&CurrentCore::new(slot.core), &slot.value);
     job.pending.finish_and_wake();
 }

@@ -1,14 +1,17 @@
-//! Nonpaged pool: boxes and fixed slices whose allocation may fail.
+//! Nonpaged pool: boxes, fixed slices and vectors whose allocation may fail.
 #![expect(unsafe_code, reason = "owns raw pool memory")]
+
+mod vec;
 
 use crate::routine::Routine;
 use crate::{Result, status, utf16};
 use core::ffi::c_void;
 use core::marker::PhantomData;
-use core::mem::ManuallyDrop;
+use core::mem::{ManuallyDrop, MaybeUninit};
 use core::ops::{Deref, DerefMut};
 use core::ptr::NonNull;
 use nt::ex::{NonPagedPoolNx, POOL_FLAG_NON_PAGED, POOL_FLAG_UNINITIALIZED};
+pub use vec::PoolVec;
 
 /// Whose memory it is: shown by pool tools, checked when memory is freed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -77,8 +80,23 @@ impl<T> PoolBox<T> {
     /// Errors: `STATUS_INSUFFICIENT_RESOURCES`; the value is dropped.
     /// Source: `ExAllocatePool2`, `ExAllocatePoolWithTag`, wdm.h.
     pub fn try_new(tag: PoolTag, value: T) -> Result<Self> {
+        Self::try_new_with(tag, || Ok(value))
+    }
+
+    /// Allocates, then makes the value, so that what making it takes is never lost.
+    ///
+    /// IRQL: `<= DISPATCH_LEVEL`, and that of `make`.
+    /// Errors: `STATUS_INSUFFICIENT_RESOURCES`, or that of `make`.
+    pub fn try_new_with(tag: PoolTag, make: impl FnOnce() -> Result<T>) -> Result<Self> {
         const { assert!(align_of::<T>() <= ALIGNMENT) };
-        let pointer = allocate(size_of::<T>(), tag)?.cast::<T>();
+        let room = PoolBox {
+            pointer: allocate(size_of::<T>(), tag)?.cast::<MaybeUninit<T>>(),
+            tag,
+            _owns: PhantomData,
+        };
+        let value = make()?;
+        let (pointer, _) = room.into_raw();
+        let pointer = pointer.cast::<T>();
         // SAFETY: (1) valid for a write of `T`: just allocated with its size. (2) aligned: asserted.
         unsafe { pointer.write(value) };
         Ok(Self {

@@ -13,9 +13,13 @@ use nt::stop::StopCode;
 /// Stop code of a panic in driver code: of the range left to drivers.
 const RUST_PANIC: StopCode = StopCode(0xE000_0D0C);
 
-/// A panic is a stop: parameters are the file name, its length, line and column.
+/// A panic is a stop: parameters are the file name, its length, line and column. The message goes to
+/// the kernel debugger first, if it is a plain text: formatting one could fail in turn.
 #[panic_handler]
 fn panic(info: &core::panic::PanicInfo<'_>) -> ! {
+    if let Some(message) = info.message().as_str() {
+        note(message);
+    }
     let (file, length, line, column) = info.location().map_or((0, 0, 0, 0), |location| {
         let file = location.file();
         (
@@ -27,6 +31,16 @@ fn panic(info: &core::panic::PanicInfo<'_>) -> ! {
     });
     // SAFETY: may be called anywhere; does not return.
     unsafe { nt::ke::KeBugCheckEx(RUST_PANIC.0, file, length, line, column) }
+}
+
+/// Prints a message to the kernel debugger.
+///
+/// Source: `DbgPrint`, wdm.h, which prints up to 512 bytes.
+fn note(message: &str) {
+    let format = c"panic: %.*s\n".as_ptr().cast::<u8>();
+    let length = i32::try_from(message.len()).unwrap_or(i32::MAX);
+    // SAFETY: a length, and a text of that length, as the format says.
+    unsafe { nt::dbg::DbgPrint(format, length, message.as_ptr()) };
 }
 
 /// Tells the linker that floating point is used; it never is, but the compiler names it.

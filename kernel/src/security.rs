@@ -1,10 +1,4 @@
-//! Who may open the device.
-//!
-//! | who | access | why |
-//! |---|---|---|
-//! | SYSTEM, Administrators | all | they run the machine |
-//! | Performance Log Users | read, write | the group Windows has for those who may log performance data of the whole machine; counters show no more |
-//! | everybody else | none | counters are a side channel into other processes |
+//! Who may open the device: nobody but those named here.
 #![expect(unsafe_code, reason = "calls the object manager")]
 
 use crate::{Result, check};
@@ -13,6 +7,16 @@ use nt::irp::DEVICE_OBJECT;
 use nt::se::{
     ACCESS_ALLOWED_ACE_TYPE, DACL_SECURITY_INFORMATION, SE_DACL_PRESENT, SE_SELF_RELATIVE,
 };
+
+/// Who may open a device. SYSTEM and Administrators, who run the machine, have all access.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Access {
+    /// Nobody else.
+    Administrators,
+    /// Performance Log Users, too, may read and write: the group Windows has for those who may log
+    /// performance data of the whole machine.
+    PerformanceLogUsers,
+}
 
 /// `FILE_ALL_ACCESS` (wdm.h).
 const FILE_ALL_ACCESS: u32 = 0x001F_01FF;
@@ -86,24 +90,37 @@ struct Descriptor {
 
 const LIST_OFFSET: usize = core::mem::offset_of!(Descriptor, list_revision);
 
-#[expect(clippy::cast_possible_truncation, reason = "a few dozen bytes")]
-static DESCRIPTOR: Descriptor = Descriptor {
-    revision: 1,
-    zero: 0,
-    control: SE_DACL_PRESENT | SE_DACL_PROTECTED | SE_SELF_RELATIVE,
-    owner: 0,
-    group: 0,
-    audit_list: 0,
-    access_list: LIST_OFFSET as u32,
-    list_revision: 2,
-    list_zero: 0,
-    list_bytes: (size_of::<Descriptor>() - LIST_OFFSET) as u16,
-    list_count: 3,
-    list_zero_2: 0,
-    system: Allow::new(FILE_ALL_ACCESS, [18]),
-    administrators: Allow::new(FILE_ALL_ACCESS, [32, 544]),
-    log_users: Allow::new(FILE_READ_WRITE, [32, 559]),
-};
+static FOR_ADMINISTRATORS: Descriptor = descriptor(Access::Administrators);
+static FOR_LOG_USERS: Descriptor = descriptor(Access::PerformanceLogUsers);
+
+/// The list ends before the entry that does not apply.
+const fn descriptor(access: Access) -> Descriptor {
+    let (count, end) = match access {
+        Access::Administrators => (2, core::mem::offset_of!(Descriptor, log_users)),
+        Access::PerformanceLogUsers => (3, size_of::<Descriptor>()),
+    };
+    #[expect(clippy::cast_possible_truncation, reason = "a few dozen bytes")]
+    let list_bytes = (end - LIST_OFFSET) as u16;
+    #[expect(clippy::cast_possible_truncation, reason = "a few dozen bytes")]
+    let access_list = LIST_OFFSET as u32;
+    Descriptor {
+        revision: 1,
+        zero: 0,
+        control: SE_DACL_PRESENT | SE_DACL_PROTECTED | SE_SELF_RELATIVE,
+        owner: 0,
+        group: 0,
+        audit_list: 0,
+        access_list,
+        list_revision: 2,
+        list_zero: 0,
+        list_bytes,
+        list_count: count,
+        list_zero_2: 0,
+        system: Allow::new(FILE_ALL_ACCESS, [18]),
+        administrators: Allow::new(FILE_ALL_ACCESS, [32, 544]),
+        log_users: Allow::new(FILE_READ_WRITE, [32, 559]),
+    }
+}
 
 /// A handle that is closed when dropped.
 struct KernelHandle(HANDLE);
@@ -122,10 +139,10 @@ impl Drop for KernelHandle {
 ///
 /// IRQL: `PASSIVE_LEVEL`.
 /// Errors: those of `ObOpenObjectByPointer` and `ZwSetSecurityObject`.
-pub(crate) unsafe fn protect(device: *mut DEVICE_OBJECT) -> Result<()> {
+pub(crate) unsafe fn protect(device: *mut DEVICE_OBJECT, access: Access) -> Result<()> {
     use core::ptr::null_mut;
     let mut handle = null_mut();
-    let (object, access) = (device.cast(), WRITE_DAC);
+    let (object, right) = (device.cast(), WRITE_DAC);
     // SAFETY: (1) the object is valid: promised by the caller. (2) Kernel mode needs no type and no
     // access state. (3) `handle` is a valid place for the answer.
     check(unsafe {
@@ -133,14 +150,18 @@ pub(crate) unsafe fn protect(device: *mut DEVICE_OBJECT) -> Result<()> {
             object,
             OBJ_KERNEL_HANDLE,
             null_mut(),
-            access,
+            right,
             null_mut(),
             KernelMode,
             &raw mut handle,
         )
     })?;
     let handle = KernelHandle(handle);
-    let descriptor = (&raw const DESCRIPTOR).cast_mut().cast();
+    let descriptor = match access {
+        Access::Administrators => &FOR_ADMINISTRATORS,
+        Access::PerformanceLogUsers => &FOR_LOG_USERS,
+    };
+    let descriptor = (&raw const *descriptor).cast_mut().cast();
     // SAFETY: (1) the handle is open for it. (2) The descriptor is well formed; it is only read.
     check(unsafe { nt::zw::ZwSetSecurityObject(handle.0, DACL_SECURITY_INFORMATION, descriptor) })
 }

@@ -1,12 +1,15 @@
-//! Locks, and the event that waits for work to be done.
+//! Locks and events.
 #![expect(unsafe_code, reason = "wraps kernel locks and events")]
 
-use crate::Result;
+mod event;
+
 use crate::pool::{PoolBox, PoolTag};
+use crate::{Result, status};
 use core::cell::UnsafeCell;
 use core::marker::PhantomData;
 use core::ops::{Deref, DerefMut};
 use core::sync::atomic::{AtomicUsize, Ordering};
+pub use event::{Event, EventKind, Waited};
 use nt::base::KernelMode;
 use nt::ke::{
     DISPATCHER_HEADER, Executive, KEVENT, KIRQL, KSPIN_LOCK, NotificationEvent,
@@ -35,7 +38,9 @@ impl<T> SpinLock<T> {
         }
     }
 
-    /// Locks; the caller is at `DISPATCH_LEVEL` until the guard is dropped.
+    /// Locks; the caller is at `DISPATCH_LEVEL` until the guard is dropped. Not recursive.
+    ///
+    /// Of several guards, the last one must be dropped first: each restores the IRQL it found.
     ///
     /// IRQL: `<= DISPATCH_LEVEL`.
     /// Source: `KeAcquireSpinLockRaiseToDpc`, wdm.h.
@@ -181,6 +186,18 @@ fn wait(event: *mut KEVENT) {
     let (object, forever) = (event.cast(), core::ptr::null());
     // SAFETY: every caller passes an initialised event that outlives the wait.
     unsafe { nt::ke::KeWaitForSingleObject(object, Executive, KernelMode, 0, forever) };
+}
+
+/// Waits until a time, as [`wait`] does. Units: 100 ns, negative from now.
+fn wait_until(event: *mut KEVENT, due: i64) -> Waited {
+    let (object, due) = (event.cast(), &raw const due);
+    // SAFETY: (1) every caller passes an initialised event that outlives the wait. (2) `due` is valid.
+    let status = unsafe { nt::ke::KeWaitForSingleObject(object, Executive, KernelMode, 0, due) };
+    if status == status::STATUS_TIMEOUT {
+        Waited::TimedOut
+    } else {
+        Waited::Signalled
+    }
 }
 
 /// Counts pieces of work and waits until all of them are done.

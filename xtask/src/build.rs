@@ -34,9 +34,10 @@ impl Processor {
 pub(crate) const WINDOWS_PROGRAMS: &str = "x86_64-pc-windows-gnu";
 
 /// A driver of the workspace: package, and the processors it is for.
-const DRIVERS: [(&str, &[Processor]); 2] = [
+const DRIVERS: [(&str, &[Processor]); 3] = [
     ("wperf-driver", &Processor::ALL),
     ("faulty-driver", &[Processor::X64]),
+    ("kernel-test-driver", &[Processor::X64]),
 ];
 
 /// The workspace's folder.

@@ -27,10 +27,12 @@ mod session;
 
 use control::Control;
 use core_state::CoreState;
+use kernel::device::DeviceRef;
 use kernel::driver::Driver;
 use kernel::irp::Buffer;
 use kernel::per_cpu::PerCpu;
 use kernel::pool::{PoolBox, PoolTag};
+use kernel::security::Access;
 use kernel::sync::Mutex;
 use kernel::{Result, utf16};
 use session::File;
@@ -51,8 +53,9 @@ impl Driver for WperfDriver {
     const DEVICE_NAME: &'static [u16] = utf16!(wperf_abi::DEVICE_NAME);
     const LINK_NAME: &'static [u16] = utf16!(wperf_abi::LINK_NAME);
     const TAG: PoolTag = TAG;
+    const ACCESS: Access = Access::PerformanceLogUsers;
 
-    fn try_new() -> Result<Self> {
+    fn try_new(_: DeviceRef<'_>) -> Result<Self> {
         let cores = PerCpu::try_new(TAG, |_| Ok(CoreState::new()))?;
         let holders = PoolBox::try_from_fn(TAG, cores.count(), |_| Ok(None))?;
         let control = Mutex::try_new(TAG, Control::new(holders))?;

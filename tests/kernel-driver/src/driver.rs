@@ -1,0 +1,91 @@
+//! The driver: its state, and the table of its calls.
+
+mod calls;
+mod core;
+
+use self::core::{Core, Wake};
+use ::core::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use kernel::device::DeviceRef;
+use kernel::driver::Driver;
+use kernel::ioctl::{self, Call};
+use kernel::irp::Buffer;
+use kernel::per_cpu::PerCpu;
+use kernel::pool::PoolTag;
+use kernel::sync::{Event, EventKind, Mutex, SpinLock};
+use kernel::work_item::WorkItem;
+use kernel::{Result, utf16};
+
+/// Tag of the driver's pool.
+pub(crate) const TAG: PoolTag = PoolTag::new(*b"Ktst");
+
+/// The state of the driver.
+pub struct TestDriver {
+    /// One call that uses the parts below at a time.
+    turn: Mutex<()>,
+    cores: PerCpu<Core>,
+    /// Incremented by everybody.
+    sum: SpinLock<u64>,
+    work: WorkItem<Wake>,
+    to_forget: SpinLock<Option<WorkItem<Wake>>>,
+    never_set: Event,
+    opened: AtomicU32,
+    cleaned_up: AtomicU32,
+    queues_at_unload: AtomicBool,
+}
+
+impl Drop for TestDriver {
+    fn drop(&mut self) {
+        if self.queues_at_unload.load(Ordering::Relaxed) {
+            self.work.queue();
+        }
+    }
+}
+
+/// Files dropped since the driver was loaded. A file does not know its driver.
+static DROPPED: AtomicU32 = AtomicU32::new(0);
+
+/// One open handle.
+pub struct File;
+
+impl Drop for File {
+    fn drop(&mut self) {
+        DROPPED.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+const CALLS: [Call<TestDriver>; 19] = calls::TABLE;
+
+impl Driver for TestDriver {
+    type File = File;
+
+    const DEVICE_NAME: &'static [u16] = utf16!(r"\Device\KernelTest");
+    const LINK_NAME: &'static [u16] = utf16!(r"\DosDevices\KernelTest");
+    const TAG: PoolTag = TAG;
+
+    fn try_new(device: DeviceRef<'_>) -> Result<Self> {
+        Ok(Self {
+            turn: Mutex::try_new(TAG, ())?,
+            cores: PerCpu::try_new(TAG, |_| Core::try_new(device))?,
+            sum: SpinLock::new(0),
+            work: WorkItem::try_new(device, TAG, Wake::try_new()?)?,
+            to_forget: SpinLock::new(Some(WorkItem::try_new(device, TAG, Wake::try_new()?)?)),
+            never_set: Event::try_new(TAG, EventKind::Notification)?,
+            opened: AtomicU32::new(0),
+            cleaned_up: AtomicU32::new(0),
+            queues_at_unload: AtomicBool::new(false),
+        })
+    }
+
+    fn open(&self) -> Result<File> {
+        self.opened.fetch_add(1, Ordering::Relaxed);
+        Ok(File)
+    }
+
+    fn ioctl(&self, file: &File, code: u32, buffer: &mut Buffer<'_>) -> Result<()> {
+        ioctl::dispatch(&CALLS, self, file, code, buffer)
+    }
+
+    fn cleanup(&self, _: &File) {
+        self.cleaned_up.fetch_add(1, Ordering::Relaxed);
+    }
+}
