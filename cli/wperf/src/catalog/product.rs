@@ -96,7 +96,7 @@ impl Product {
         }
     }
 
-    /// The product of an Arm core, by its MIDR_EL1: implementer [31:24], variant [23:20], part [15:4], revision [3:0].
+    /// The product of an Arm core, by its MIDR_EL1: implementer `[31:24]`, variant `[23:20]`, part `[15:4]`, revision `[3:0]`.
     ///
     /// Of several revisions in the tables, the newest that is not newer than the core; else the product's plain name.
     ///
