@@ -190,7 +190,8 @@ pub(crate) unsafe extern "efiapi" fn cleanup<D: Driver>(
     request.complete(status::STATUS_SUCCESS, 0)
 }
 
-/// IRP_MJ_CLOSE. Cleans up, too: Wine 8 sends no IRP_MJ_CLEANUP. IRQL: `PASSIVE_LEVEL`.
+/// IRP_MJ_CLOSE. Cleans up, too, unless that was done: Wine 8 sends nothing but this when the last
+/// handle is closed (observed: a driver that counts both). IRQL: `PASSIVE_LEVEL`.
 pub(crate) unsafe extern "efiapi" fn close<D: Driver>(
     device: *mut DEVICE_OBJECT,
     irp: *mut IRP,
