@@ -37,6 +37,15 @@ pub(crate) fn run() -> anyhow::Result<()> {
             clippy.args(["--", "-D", "warnings"]),
         )?;
     }
+    let mut clippy = cargo(&[
+        "clippy",
+        "--release",
+        "--quiet",
+        "--target",
+        "x86_64-pc-windows-msvc",
+    ]);
+    clippy.args(["--package", "kernel-test-driver", "--", "-D", "warnings"]);
+    step("clippy for the test driver", &mut clippy)?;
     let mut doc = cargo(&["doc", "--workspace", "--no-deps", "--quiet"]);
     step("documentation", doc.env("RUSTDOCFLAGS", "-D warnings"))?;
     miri()?;
