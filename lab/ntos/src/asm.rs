@@ -38,7 +38,6 @@ pub(crate) unsafe extern "sysv64" fn call_driver(
         "push r15",
         "push qword ptr gs:[{host_rsp}]",
         "sub rsp, 16",
-        "stmxcsr [rsp]",
         "mov gs:[{host_rsp}], rsp",
         "mov rsp, rdx",
         "sub rsp, 0x20",
@@ -51,7 +50,14 @@ pub(crate) unsafe extern "sysv64" fn call_driver(
         "call rax",
         "cld",
         "mov rsp, gs:[{host_rsp}]",
+        "stmxcsr [rsp]",
+        "mov ecx, [rsp]",
+        "and ecx, {control}",
+        "cmp ecx, {default}",
+        "je 2f",
+        "mov dword ptr [rsp], {default}",
         "ldmxcsr [rsp]",
+        "2:",
         "add rsp, 16",
         "pop qword ptr gs:[{host_rsp}]",
         "pop r15",
@@ -62,8 +68,15 @@ pub(crate) unsafe extern "sysv64" fn call_driver(
         "pop rbp",
         "ret",
         host_rsp = const HOST_RSP,
+        control = const !MXCSR_FLAGS & 0xFFFF,
+        default = const MXCSR_DEFAULT,
     )
 }
+
+/// Exception flags of MXCSR, which say what happened and control nothing.
+const MXCSR_FLAGS: u32 = 0x3F;
+/// Round to nearest, every exception masked: what Rust code expects.
+const MXCSR_DEFAULT: u32 = 0x1F80;
 
 /// The common part of every thunk. In: eax = mask of legal IRQLs, r10d =
 /// index of the export, r11 = its implementation; the rest as the driver's

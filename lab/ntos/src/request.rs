@@ -189,6 +189,7 @@ impl Machine {
     }
 
     /// Starts a `DeviceIoControl`; see [`Self::poll`] and [`Self::finish`].
+    #[inline]
     pub fn begin_ioctl(
         &self,
         file: FileId,
@@ -244,6 +245,7 @@ impl Machine {
     }
 
     /// The buffers of an IOCTL by its method: system or input, and output.
+    #[inline]
     fn prepare_ioctl(
         &self,
         code: u32,
@@ -407,6 +409,7 @@ impl Machine {
         Ok(file.object as *mut FILE_OBJECT)
     }
 
+    #[inline]
     fn check_access(&self, file: FileId, needed: u32) -> Result<(), NTSTATUS> {
         let object = self.file_object(file)?;
         let held = u32::from(get!(object, ReadAccess)) | u32::from(get!(object, WriteAccess)) << 1;
@@ -433,6 +436,7 @@ impl Machine {
     }
 
     /// Builds the IRP of a request and sends it from a thread of the client's process.
+    #[inline]
     fn begin(&self, file: FileId, ask: Ask<'_>, neither: bool) -> Result<Request, NTSTATUS> {
         let file = self.files.borrow().get(file).ok_or(STATUS_INVALID_HANDLE)?;
         let thread = self.free_thread(file.process)?;
@@ -477,6 +481,7 @@ impl Machine {
     }
 
     /// Runs the machine until a request is complete, and gives its outcome.
+    #[inline]
     fn wait_for(&self, request: Request, output: &mut [u8]) -> Result<Completion, Stopped> {
         match self.run_blocking(|| self.is_complete(&request)) {
             Ran::Done => Ok(self.finish(request, output)),
@@ -526,6 +531,7 @@ impl Machine {
     }
 
     /// Takes the outcome of a complete request.
+    #[inline]
     pub fn finish(&self, request: Request, output: &mut [u8]) -> Completion {
         let irp = request.irp;
         let status = get!(irp, IoStatus.Status);
@@ -543,6 +549,7 @@ impl Machine {
         }
     }
 
+    #[inline]
     fn release(&self, request: Request) {
         let mdl = get!(request.irp, MdlAddress);
         if !mdl.is_null() {

@@ -279,13 +279,12 @@ impl Machine {
         }
         let area = cpu.area();
         let fiber = thread.fiber.get();
-        // A thread that is not in driver code has no kernel call to remember.
-        let slot = if thread.depth.get() > 0 {
-            guest::get!(fiber, slot)
+        if thread.depth.get() > 0 {
+            guest::set!(area, slot = guest::get!(fiber, slot));
         } else {
-            Slot::default()
-        };
-        guest::set!(area, slot = slot);
+            // Not in driver code: no kernel call to remember.
+            guest::set!(area, slot.rsp = 0u64);
+        }
         guest::set!(area, host_rsp = guest::get!(fiber, host_rsp));
         let saved = guest::get!(fiber, saved_rsp);
         // SAFETY: the fiber's context was saved by `switch` or prepared by `Fiber::new`, and nothing runs on it.
@@ -472,9 +471,9 @@ impl Machine {
         let Some(id) = self.running.get() else {
             return 0;
         };
-        let area = self.cpu().area();
-        let slot: Slot = guest::get!(area, slot);
         let depth = &self.thread(id).depth;
+        // The outermost call comes from no kernel call that would have to be remembered.
+        let outer = depth.get().checked_sub(1).map(|_| self.slot());
         let stack = self.call_stack(id);
         depth.set(depth.get() + 1);
         // SAFETY: gs points at this processor's block (`resume`); the stack is this fiber's; what
@@ -482,7 +481,11 @@ impl Machine {
         let result = unsafe { asm::call_driver(function, &raw const args, stack) };
         depth.set(depth.get() - 1);
         // The thread may have moved to another processor meanwhile.
-        guest::set!(self.cpu().area(), slot = slot);
+        let area = self.cpu().area();
+        match outer {
+            Some(slot) => guest::set!(area, slot = slot),
+            None => guest::set!(area, slot.rsp = 0u64),
+        }
         if self.irql() != irql {
             self.violate(
                 RuleId::IrqlChanged,
