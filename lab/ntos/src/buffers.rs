@@ -7,7 +7,7 @@
 
 use std::ptr;
 
-use crate::guest;
+use crate::{guest, memory};
 
 const PAGE: usize = 4096;
 /// Length of a recycled buffer.
@@ -83,22 +83,9 @@ impl Buffer {
 }
 
 fn map_guarded(len: usize) -> std::io::Result<u64> {
-    // SAFETY: an anonymous mapping at an address of the kernel's choice touches nothing of ours.
-    let map = unsafe {
-        libc::mmap(
-            ptr::null_mut(),
-            len + PAGE,
-            libc::PROT_READ | libc::PROT_WRITE,
-            libc::MAP_PRIVATE | libc::MAP_ANONYMOUS,
-            -1,
-            0,
-        )
-    };
-    if map == libc::MAP_FAILED {
-        return Err(std::io::Error::last_os_error());
-    }
+    let map = memory::map(len + PAGE, memory::READ_WRITE)?;
     // SAFETY: the page is the last of the new mapping.
-    unsafe { libc::mprotect(map.wrapping_byte_add(len), PAGE, libc::PROT_NONE) };
+    unsafe { libc::mprotect(map.wrapping_add(len).cast(), PAGE, libc::PROT_NONE) };
     Ok(map as u64)
 }
 

@@ -3,13 +3,13 @@
 
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
-use std::ptr;
 
 use nt::ke::{DISPATCH_LEVEL, KIRQL, PASSIVE_LEVEL};
 use nt::kpcr;
 
 use crate::guest;
 use crate::layout::{BLOCK, HOST, HostArea};
+use crate::memory;
 use crate::sched::ThreadId;
 
 /// Set of processors of a machine.
@@ -30,21 +30,7 @@ pub(crate) struct Cpu {
 
 impl Cpu {
     pub(crate) fn new(index: usize, dpc_thread: ThreadId) -> std::io::Result<Self> {
-        // SAFETY: an anonymous mapping at an address of the kernel's choice touches nothing of ours.
-        let block = unsafe {
-            libc::mmap(
-                ptr::null_mut(),
-                BLOCK,
-                libc::PROT_READ | libc::PROT_WRITE,
-                libc::MAP_PRIVATE | libc::MAP_ANONYMOUS,
-                -1,
-                0,
-            )
-        };
-        if block == libc::MAP_FAILED {
-            return Err(std::io::Error::last_os_error());
-        }
-        let block = block.cast::<u8>();
+        let block = memory::map(BLOCK, memory::READ_WRITE)?;
         let word =
             |offset: usize, value: u64| guest::write(block.wrapping_add(offset).cast(), value);
         word(kpcr::SELF, block as u64);

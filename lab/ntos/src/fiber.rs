@@ -12,6 +12,7 @@ use std::ptr;
 
 use crate::asm;
 use crate::layout::Slot;
+use crate::memory;
 use crate::sched::ThreadId;
 
 const PAGE: usize = 4096;
@@ -40,22 +41,9 @@ pub(crate) struct FiberError(std::io::Error);
 impl Fiber {
     /// Maps the stacks; the first switch to it enters `fiber_main(thread)`.
     pub(crate) fn new(thread: ThreadId) -> Result<Self, FiberError> {
-        // SAFETY: an anonymous mapping at an address of the kernel's choice touches nothing of ours.
-        let map = unsafe {
-            libc::mmap(
-                ptr::null_mut(),
-                TOTAL,
-                libc::PROT_READ | libc::PROT_WRITE,
-                libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE,
-                -1,
-                0,
-            )
-        };
-        if map == libc::MAP_FAILED {
-            return Err(FiberError(std::io::Error::last_os_error()));
-        }
+        let map = memory::map(TOTAL, memory::READ_WRITE).map_err(FiberError)?;
         let mut fiber = Self {
-            map: map.cast(),
+            map,
             saved_rsp: 0,
             host_rsp: 0,
             slot: Slot::default(),

@@ -7,7 +7,7 @@
 //!
 //! - running code: `asm`, `layout`, `fiber`, `thunk`, `cpu`, `sched`
 //! - time and waiting: `clock`, `timer`, `dpc`, `wait`, `affinity`
-//! - memory and objects: `pool`, `buffers`, `mdl`, `object`, `process`, `security`, `registry`, `resources`
+//! - memory and objects: `memory`, `pool`, `buffers`, `mdl`, `object`, `process`, `security`, `registry`, `resources`
 //! - requests: `irp`, `request`, `driver`
 //! - when things go wrong: `fault`, `emulate`, `unwind`, `locate`
 
@@ -33,6 +33,7 @@ mod layout;
 mod locate;
 mod machine;
 mod mdl;
+mod memory;
 mod object;
 mod pool;
 mod process;

@@ -13,9 +13,8 @@
 #![expect(unsafe_code, reason = "maps and protects pages")]
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
-use std::ptr;
 
-use crate::guest;
+use crate::{guest, memory};
 
 const PAGE: u64 = 4096;
 /// Address space for pool; pages are committed when used.
@@ -117,20 +116,7 @@ pub(crate) struct Pool {
 
 impl Pool {
     pub(crate) fn new(level: PoolLevel) -> std::io::Result<Self> {
-        // SAFETY: an anonymous mapping at an address of the kernel's choice touches nothing of ours.
-        let base = unsafe {
-            libc::mmap(
-                ptr::null_mut(),
-                guest::size(ARENA),
-                libc::PROT_NONE,
-                libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE,
-                -1,
-                0,
-            )
-        };
-        if base == libc::MAP_FAILED {
-            return Err(std::io::Error::last_os_error());
-        }
+        let base = memory::map(guest::size(ARENA), libc::PROT_NONE)?;
         Ok(Self {
             level,
             base: base as u64,

@@ -2,11 +2,10 @@
 //!
 //! On Windows it is at 0xFFFFF780_00000000, which no Linux process can map;
 //! the loader rewrites references to this page of ours.
-#![expect(unsafe_code, reason = "maps a page")]
 
 use std::sync::OnceLock;
 
-use crate::guest;
+use crate::{guest, memory};
 
 const LEN: usize = 4096;
 /// Offsets in the page (ntddk.h, `KUSER_SHARED_DATA`).
@@ -26,11 +25,9 @@ pub(crate) const BUILD: u32 = 26100;
 pub(crate) fn address() -> u64 {
     static PAGE: OnceLock<u64> = OnceLock::new();
     *PAGE.get_or_init(|| {
-        let protection = libc::PROT_READ | libc::PROT_WRITE;
-        let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
-        // SAFETY: an anonymous mapping at an address of the kernel's choice touches nothing of ours.
-        let page = unsafe { libc::mmap(std::ptr::null_mut(), LEN, protection, flags, -1, 0) };
-        assert!(page != libc::MAP_FAILED, "cannot map a page");
+        let Ok(page) = memory::map(LEN, memory::READ_WRITE) else {
+            panic!("cannot map a page")
+        };
         let page = page as u64;
         guest::write((page + NT_BUILD_NUMBER) as *mut u32, BUILD);
         guest::write((page + NT_PRODUCT_TYPE) as *mut u32, 1);

@@ -14,7 +14,7 @@ use lab_verifier::RuleId;
 use nt::{Contract, Export};
 
 use crate::machine::current;
-use crate::{asm, exports};
+use crate::{asm, exports, memory};
 
 /// Unknown imports that one image may have.
 pub(crate) const MAX_UNKNOWN_IMPORTS: usize = 1024;
@@ -125,26 +125,14 @@ fn emit(code: &mut Vec<u8>, mask: u16, index: u64, target: u64, common: *const (
 
 /// Maps code for good.
 fn publish(code: &[u8]) -> u64 {
-    // SAFETY: an anonymous mapping at an address of the kernel's choice touches nothing of ours.
-    let map = unsafe {
-        libc::mmap(
-            ptr::null_mut(),
-            code.len(),
-            libc::PROT_READ | libc::PROT_WRITE,
-            libc::MAP_PRIVATE | libc::MAP_ANONYMOUS,
-            -1,
-            0,
-        )
+    let Ok(map) = memory::map(code.len(), memory::READ_WRITE) else {
+        panic!("cannot map {} bytes for thunks", code.len())
     };
-    assert!(
-        map != libc::MAP_FAILED,
-        "cannot map {} bytes for thunks",
-        code.len()
-    );
     // SAFETY: the mapping is new, writable and as long as the code.
     unsafe { ptr::copy_nonoverlapping(code.as_ptr(), map.cast(), code.len()) };
     // SAFETY: the mapping is ours; from here on it is only executed.
-    let sealed = unsafe { libc::mprotect(map, code.len(), libc::PROT_READ | libc::PROT_EXEC) };
+    let sealed =
+        unsafe { libc::mprotect(map.cast(), code.len(), libc::PROT_READ | libc::PROT_EXEC) };
     assert!(sealed == 0, "cannot make thunks executable");
     map as u64
 }
