@@ -221,12 +221,14 @@ fn print(out: &mut impl Write, report: &Report) -> std::io::Result<()> {
         out,
         "{completed} of {cycles} load/unload cycles in {seconds:.3} s: {cycles_per_second:.0} cycles/s"
     )?;
-    let (before, after) = (report.held_before, report.held_after);
-    writeln!(
-        out,
-        "held by and for the driver: {before} before, {after} after; resident memory grew by {} KiB",
-        report.resident_growth_kib
-    )?;
+    if *cycles > 1 {
+        let (before, after) = (report.held_before, report.held_after);
+        writeln!(
+            out,
+            "held by and for the driver: {before} before, {after} after; resident memory grew by {} KiB",
+            report.resident_growth_kib
+        )?;
+    }
     if !report.clean && report.verdict.is_clean() {
         writeln!(
             out,

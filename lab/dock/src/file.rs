@@ -11,7 +11,7 @@ use lab_ntos::{DriverFile, Symbol, Symbolize};
 #[derive(Debug, thiserror::Error)]
 pub enum ReadError {
     /// The file system's answer.
-    #[error("cannot read {path}: {source}", path = path.display())]
+    #[error("cannot read {path}", path = path.display())]
     Io {
         /// The file.
         path: PathBuf,
@@ -19,7 +19,7 @@ pub enum ReadError {
         source: std::io::Error,
     },
     /// Not a driver image.
-    #[error("{path} is not a driver image: {source}", path = path.display())]
+    #[error("{path} is not a driver image", path = path.display())]
     Image {
         /// The file.
         path: PathBuf,
