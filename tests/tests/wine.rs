@@ -33,10 +33,7 @@ mod wine {
                     "no {path}: install the package {package}"
                 );
             }
-            let folder = tempfile::tempdir().expect("a folder");
-            let created = wine(folder.path(), ["wineboot", "--init"]).output();
-            let created = created.expect("timeout runs");
-            assert!(created.status.success(), "{}", stderr(&created));
+            let folder = Self::prefix();
             let session = wine(folder.path(), ["cmd", "/k"])
                 .stdin(Stdio::piped())
                 .stdout(Stdio::null())
@@ -47,6 +44,22 @@ mod wine {
             wine.place_files();
             wine.create_service();
             wine
+        }
+
+        /// A folder with a new prefix in it. On a loaded machine Wine 8 at times starts its first program before the
+        /// prefix is complete ("could not load kernel32.dll"): a new one is made then, three times at most.
+        fn prefix() -> tempfile::TempDir {
+            let mut said = String::new();
+            for _ in 0..3 {
+                let folder = tempfile::tempdir().expect("a folder");
+                let created = wine(folder.path(), ["wineboot", "--init"]).output();
+                let created = created.expect("timeout runs");
+                if created.status.success() {
+                    return folder;
+                }
+                said = stderr(&created);
+            }
+            panic!("Wine makes no prefix: {said}")
         }
 
         fn place_files(&self) {

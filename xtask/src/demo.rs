@@ -15,15 +15,8 @@ const BUSY: i32 = 3;
 /// Runs the demonstration over a program of the user's, or one of ours.
 pub(crate) fn run(program: &[String]) -> anyhow::Result<()> {
     heading("building the driver for Windows, and the tools for this machine");
-    build::add_targets()?;
-    // Neither waits for the other: they share no output.
-    let (driver, programs) = std::thread::scope(|scope| {
-        let driver = scope.spawn(|| build::driver(Processor::X64, &["wperf-driver"]));
-        let programs = build::programs();
-        (driver.join(), programs)
-    });
-    driver.map_err(|_| anyhow::anyhow!("the thread that builds the driver panicked"))??;
-    let programs = programs?;
+    build::driver(Processor::X64, &["wperf-driver"])?;
+    let programs = build::programs()?;
     let driver = build::target_folder().join("drivers/x86_64/wperf-driver.sys");
     println!("{}", driver.display());
 
