@@ -163,12 +163,11 @@ fn once(machine: &Machine, driver: &DriverFile) -> anyhow::Result<(Option<String
 }
 
 fn warnings(machine: &Machine, driver: lab_ntos::Driver) -> Vec<String> {
-    let insecure = machine.insecure_devices().into_iter().map(|device| {
-        format!("anybody may open {device}: no FILE_DEVICE_SECURE_OPEN, or no security descriptor of its own")
-    });
+    let mut warnings = machine.insecure_devices();
     let stuck = (!machine.can_unload(driver))
         .then(|| "the driver has no DriverUnload: on Windows it stays until restart".to_owned());
-    insecure.chain(stuck).collect()
+    warnings.extend(stuck);
+    warnings
 }
 
 fn held(footprint: &Footprint) -> usize {

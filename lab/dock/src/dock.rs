@@ -155,14 +155,8 @@ impl Dock {
 
     /// Unloads the driver and judges it.
     pub fn finish(mut self) -> Verdict {
-        let warnings = self
-            .machine
-            .insecure_devices()
-            .into_iter()
-            .map(|device| format!("anybody may open {device}: no FILE_DEVICE_SECURE_OPEN, or no security descriptor of its own"))
-            .collect();
         let mut verdict = Verdict {
-            warnings,
+            warnings: self.machine.insecure_devices(),
             ..Verdict::default()
         };
         match self.unload() {

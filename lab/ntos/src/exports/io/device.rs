@@ -112,7 +112,7 @@ impl Machine {
         top
     }
 
-    /// Habits that let anybody in.
+    /// Warnings, in words, about named devices that anybody may open.
     pub fn insecure_devices(&self) -> Vec<String> {
         let objects = self.objects.borrow();
         let devices = objects
@@ -125,7 +125,10 @@ impl Machine {
                     != 0;
                 !secure_open || object.security.is_none()
             })
-            .filter_map(|(_, object)| object.name.clone())
+            .filter_map(|(_, object)| object.name.as_deref())
+            .map(|device| {
+                format!("anybody may open {device}: no FILE_DEVICE_SECURE_OPEN, or no security descriptor of its own")
+            })
             .collect()
     }
 
