@@ -26,6 +26,7 @@ mod exports;
 mod fault;
 mod fiber;
 mod files;
+mod findings;
 mod format;
 mod guest;
 mod irp;
@@ -51,8 +52,9 @@ mod watchdog;
 
 pub use clock::ClockKind;
 pub use driver::{Driver, DriverFile, Footprint, LoadError, Loaded};
+pub use findings::Stopped;
 pub use locate::{Symbol, Symbolize};
-pub use machine::{Config, MAX_CPUS, Machine, MachineError, Stopped};
+pub use machine::{Config, MAX_CPUS, Machine, MachineError};
 pub use pool::PoolLevel;
 pub use request::{Client, Completion, FileId, Request};
 pub use security::Privilege;
