@@ -12,6 +12,7 @@
 use crate::device::state;
 use crate::driver::Driver;
 use crate::pool::PoolBox;
+use crate::tracing::KERNEL;
 use crate::{NtStatus, Result, status, status_of};
 use core::ffi::c_void;
 use core::marker::PhantomData;
@@ -42,6 +43,14 @@ impl Buffer<'_> {
         // SAFETY: the I/O manager copied so many bytes here; nothing was written over them, and the
         // borrow keeps it so.
         unsafe { core::slice::from_raw_parts(self.start, self.input_bytes) }
+    }
+
+    /// Bytes of output that the client has room for.
+    ///
+    /// IRQL: any.
+    #[must_use]
+    pub const fn room(&self) -> usize {
+        self.room
     }
 
     /// Whether the client has room for an answer of so many bytes.
@@ -143,6 +152,7 @@ impl Request {
         let result = unsafe { &mut (*irp).IoStatus };
         result.Status = status;
         result.Information = information;
+        trace::hot_exit!(KERNEL, irp: trace::Irp = irp.into(), status: NtStatus = status);
         // SAFETY: valid, and not touched again: `self` ends here.
         unsafe { nt::io::IofCompleteRequest(irp, IO_NO_INCREMENT) };
         status
@@ -175,6 +185,7 @@ unsafe fn entered<'d, D: Driver>(
 ) -> Option<(Request, &'d D)> {
     // SAFETY: as the caller promises.
     let request = unsafe { Request::new(irp) }?;
+    trace::hot_enter!(KERNEL, irp: trace::Irp = irp.into(), major: u8 = request.location().MajorFunction);
     // SAFETY: as the caller promises; the device outlives its requests.
     let driver = unsafe { state::<D>(device) };
     Some((request, driver))

@@ -7,7 +7,7 @@
 //! nothing (Wine 8) is found out at the start; there, work runs in the caller's thread.
 #![expect(unsafe_code, reason = "hands kernel objects to the kernel")]
 
-mod thread;
+pub(crate) mod thread;
 
 use crate::alive::Alive;
 use crate::pool::{PoolBox, PoolTag};

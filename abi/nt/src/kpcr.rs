@@ -9,7 +9,9 @@ pub const CURRENT_PRCB: usize = 0x20;
 pub const IRQL: usize = 0x50;
 /// `KPCR.Prcb` (x86-64).
 pub const PRCB: usize = 0x180;
-/// `KPRCB.Number`, seen from the KPCR: what `KeGetCurrentProcessorNumber` reads inline.
+/// `KPRCB.LegacyNumber`, seen from the KPCR: what `KeGetCurrentProcessorNumber` reads inline.
 pub const PRCB_NUMBER: usize = 0x184;
 /// `KPRCB.CurrentThread`, seen from the KPCR: what `KeGetCurrentThread` reads inline.
 pub const CURRENT_THREAD: usize = 0x188;
+/// `KPRCB.Number`, seen from the KPCR: what `KeGetCurrentProcessorIndex` reads inline.
+pub const PRCB_INDEX: usize = 0x1A4;

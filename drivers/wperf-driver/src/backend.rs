@@ -1,10 +1,12 @@
 //! The PMU of a core: its hardware where the system lends it, else the software PMU.
 
+use crate::tracing::COUNTING;
 use kernel::processor::{CurrentCore, PmuRegisters, Processor};
 use kernel::time::SystemClock;
 use pmu::backend::Pmu;
 use pmu::backend::software::SoftwarePmu;
 use pmu::{Model, Slot, SlotSet};
+use trace::{Hex, hot};
 use wperf_abi::{EventCode, EventFilter};
 
 #[cfg(target_arch = "aarch64")]
@@ -72,6 +74,14 @@ fn hardware<'a>(
     }
 }
 
+/// A counter as events show it: 32 and more are the fixed ones.
+const fn number(slot: Slot) -> u64 {
+    match slot {
+        Slot::General(index) => index as u64,
+        Slot::Fixed(index) => index as u64 + 32,
+    }
+}
+
 macro_rules! forward {
     ($self:ident.$method:ident($($argument:ident),*)) => {
         match $self {
@@ -92,6 +102,7 @@ impl Pmu for CorePmu<'_> {
         forward!(self.end());
     }
     fn program(&mut self, slot: Slot, code: EventCode, filter: EventFilter) {
+        hot!(Verbose, COUNTING, "program", counter: u64 = number(slot), event: Hex = Hex(code.0.into()));
         forward!(self.program(slot, code, filter));
     }
     fn clear(&mut self, slot: Slot) {
@@ -104,7 +115,9 @@ impl Pmu for CorePmu<'_> {
         forward!(self.disable(slots));
     }
     fn read(&mut self, slot: Slot) -> u64 {
-        forward!(self.read(slot))
+        let value = forward!(self.read(slot));
+        hot!(Verbose, COUNTING, "read", counter: u64 = number(slot), value: u64 = value);
+        value
     }
     fn mask(&self, slot: Slot) -> u64 {
         forward!(self.mask(slot))

@@ -5,6 +5,7 @@
 use crate::core_state::{CoreState, Events, Hardware};
 use crate::dispatch::refuse;
 use crate::session::File;
+use crate::tracing::{CONTROL, LIFE};
 use crate::{TAG, WperfDriver};
 use kernel::counters::{self, CounterReservation};
 use kernel::irp::Buffer;
@@ -13,6 +14,7 @@ use kernel::processor::CoreId;
 use kernel::status::STATUS_INVALID_PARAMETER;
 use kernel::{Result, debug, process, time};
 use pmu::{BusyCore, Holder, Ownership, Schedule, ScheduledEvent, Session, schedule};
+use trace::{cold, cold_scope};
 use wperf_abi::record::{AcquireOutcome, AcquireReply, AssignReply, EventCount, ReadHeader};
 use wperf_abi::request::{AcquireHow, Assignment};
 use wperf_abi::{CoreSet, Ioctl, Refusal};
@@ -131,11 +133,13 @@ pub(crate) fn acquire(
     let own = file.with(|session| session.id())?;
     let conflict = file.with(|session| control.ownership.conflict(session, cores))?;
     if let (Some(busy), AcquireHow::Normal) = (conflict, how) {
+        cold!(Information, CONTROL, "busy", core: u32 = busy.core, holder: u32 = busy.holder.pid);
         return Ok((
             reply(AcquireOutcome::BUSY, Some(busy), 0),
             Err(refuse(Refusal::Busy)),
         ));
     }
+    cold!(Information, CONTROL, "acquire", cores: usize = cores.len(), process: u32 = process::current_id());
     control.detect(driver);
     let reserved = control.reserve(driver);
     let is_new = |core: &u32| {
@@ -156,6 +160,10 @@ pub(crate) fn acquire(
     let taken = file.with(|session| control.ownership.acquire(session, cores, how, identity))?;
     let taken = taken.map_err(|_| refuse(Refusal::Busy))?;
     if let Some(BusyCore { core, holder }) = taken {
+        cold!(
+            Warning, CONTROL, "taken over by force",
+            core: u32 = core, by: u32 = identity.0, from: u32 = holder.pid,
+        );
         let numbers = [identity.0, holder.pid, core].map(u64::from);
         debug::note(
             c"wperf: taken over by force: by process, from process, first core:",
@@ -208,6 +216,7 @@ fn forget(driver: &WperfDriver, cores: impl Iterator<Item = u32>) {
 pub(crate) fn release(driver: &WperfDriver, file: &File, cores: CoreSet<'_>) -> Result<()> {
     let mut control = driver.control.lock();
     control.check(driver, file, Ioctl::Release, cores)?;
+    cold!(Information, CONTROL, "release", cores: usize = cores.len());
     stop_and_forget(driver, cores.iter());
     for core in cores.iter() {
         file.with(|session| control.ownership.release(session, core))?;
@@ -218,6 +227,7 @@ pub(crate) fn release(driver: &WperfDriver, file: &File, cores: CoreSet<'_>) -> 
 
 /// The last handle of a session was closed: what it holds goes back.
 pub(crate) fn cleanup(driver: &WperfDriver, file: &File) {
+    cold_scope!(LIFE, process: u32 = process::current_id());
     let mut control = driver.control.lock();
     let Some(mut session) = file.close() else {
         return;
@@ -255,6 +265,7 @@ pub(crate) fn assign(
         let core = next.next().ok_or(STATUS_INVALID_PARAMETER)?;
         plan(core_of(driver, core)?, assignment).map(Some)
     })?;
+    cold!(Information, CONTROL, "assign", cores: usize = cores.len(), period_ms: u32 = period_ms);
     // From here on nothing can fail.
     let windows = plans
         .iter()
@@ -284,6 +295,7 @@ fn plan(core: &CoreState, assignment: Assignment<'_>) -> Result<(Events, Schedul
 pub(crate) fn start(driver: &WperfDriver, file: &File, cores: CoreSet<'_>) -> Result<()> {
     let control = driver.control.lock();
     control.check(driver, file, Ioctl::Start, cores)?;
+    cold!(Information, CONTROL, "start", cores: usize = cores.len());
     driver
         .cores
         .run_on(cores.iter().map(CoreId), &|here, core| {
@@ -300,6 +312,7 @@ pub(crate) fn start(driver: &WperfDriver, file: &File, cores: CoreSet<'_>) -> Re
 pub(crate) fn stop(driver: &WperfDriver, file: &File, cores: CoreSet<'_>) -> Result<()> {
     let control = driver.control.lock();
     control.check(driver, file, Ioctl::Stop, cores)?;
+    cold!(Information, CONTROL, "stop", cores: usize = cores.len());
     for core in cores.iter() {
         driver.cores.stop_ticks(CoreId(core));
     }

@@ -1,6 +1,7 @@
 //! One core: its processor, what is assigned to it, its counters.
 
 use crate::backend::{Before, CorePmu};
+use crate::tracing::{CONTROL, COUNTING};
 use kernel::Result;
 use kernel::per_cpu::PerCore;
 use kernel::pool::PoolBox;
@@ -9,6 +10,7 @@ use kernel::sync::SpinLock;
 use kernel::time::monotonic_ns;
 use pmu::backend::Pmu;
 use pmu::{Core, Durations, Model, Schedule, ScheduledEvent, SlotSet};
+use trace::{Hex, cold, hot, hot_enter, hot_exit};
 use wperf_abi::State;
 
 /// Storage of a schedule.
@@ -70,6 +72,11 @@ impl CoreState {
             inner.model = processor.model().unwrap_or(Model::Software);
         }
         inner.free = all_counters(&inner.model);
+        cold!(
+            Information, CONTROL, "looked at a processor",
+            core: u32 = here.id().0, identification: Hex = Hex(processor.identification),
+            counters: u32 = inner.free.general.count_ones(), hardware: bool = hardware == Hardware::Lent,
+        );
         inner.processor = Some(processor);
     }
 
@@ -123,10 +130,14 @@ impl CoreState {
         act: impl FnOnce(&mut Core<Events>, &mut CorePmu<'_>, u64),
     ) {
         let begin_ns = monotonic_ns();
+        hot_enter!(COUNTING, core: u32 = here.id().0);
         let mut inner = self.inner.lock();
         let (core, mut pmu) = inner.pmu(here);
         act(core, &mut pmu, monotonic_ns());
-        inner.dpc_times.add(monotonic_ns().saturating_sub(begin_ns));
+        let took_ns = monotonic_ns().saturating_sub(begin_ns);
+        inner.dpc_times.add(took_ns);
+        hot!(at here; Verbose, COUNTING, "the core was looked at", took_ns: u64 = took_ns);
+        hot_exit!(COUNTING, core: u32 = here.id().0);
     }
 
     /// How long the DPCs of the core took.
@@ -159,6 +170,7 @@ impl Inner {
 
 impl PerCore for CoreState {
     fn tick(&self, here: &CurrentCore) {
+        hot!(at here; Verbose, COUNTING, "tick", core: u32 = here.id().0);
         self.act(here, |core, pmu, now_ns| core.tick(pmu, now_ns));
     }
 }

@@ -3,9 +3,11 @@
 //! Everything in the input is checked, and room for the complete answer, before anything happens.
 
 use crate::session::File;
+use crate::tracing::IOCTL;
 use crate::{WperfDriver, control, query};
 use kernel::irp::Buffer;
 use kernel::{NtStatus, Result};
+use trace::{ControlCode, cold, hot_enter, hot_exit};
 use wperf_abi::record::{AcquireReply, AssignReply};
 use wperf_abi::{Ioctl, Refusal, Request};
 use zerocopy::IntoBytes;
@@ -25,6 +27,16 @@ pub(crate) fn ioctl(
     code: u32,
     buffer: &mut Buffer<'_>,
 ) -> Result<()> {
+    hot_enter!(IOCTL, code: ControlCode = ControlCode(code));
+    let result = answer(driver, file, code, buffer);
+    if let Err(status) = result {
+        cold!(Warning, IOCTL, "refused", code: ControlCode = ControlCode(code), status: NtStatus = status);
+    }
+    hot_exit!(IOCTL, code: ControlCode = ControlCode(code));
+    result
+}
+
+fn answer(driver: &WperfDriver, file: &File, code: u32, buffer: &mut Buffer<'_>) -> Result<()> {
     let ioctl = Ioctl::from_code(code).ok_or(refuse(Refusal::UnknownCall))?;
     let request = Request::parse(ioctl, buffer.input(), driver.cores.count())
         .map_err(|error| refuse(error.into()))?;

@@ -7,6 +7,7 @@
 //! | `query` | what anybody may ask |
 //! | `core_state` | one core: its processor, its run, its counters |
 //! | `backend` | hardware or software, as the core has it |
+//! | `tracing` | what its events belong to |
 //!
 //! Nothing of the PMU is touched while nobody holds a core.
 #![no_std]
@@ -24,6 +25,7 @@ mod core_state;
 mod dispatch;
 mod query;
 mod session;
+mod tracing;
 
 use control::Control;
 use core_state::CoreState;
@@ -35,7 +37,10 @@ use kernel::pool::{PoolBox, PoolTag};
 use kernel::security::Access;
 use kernel::sync::Mutex;
 use kernel::{Result, utf16};
+use kernel::tracing::Recorder;
 use session::File;
+use trace::cold;
+use tracing::LIFE;
 
 /// Tag of the driver's pool: `Wprf`.
 const TAG: PoolTag = PoolTag::new(*b"Wprf");
@@ -45,6 +50,8 @@ pub struct WperfDriver {
     cores: PerCpu<CoreState>,
     /// Whoever holds it may change who holds a core and what a core does.
     control: Mutex<Control>,
+    /// Last to go: everything else may have events. A driver that cannot record works all the same.
+    recorder: Option<Recorder>,
 }
 
 impl Driver for WperfDriver {
@@ -56,17 +63,30 @@ impl Driver for WperfDriver {
     const ACCESS: Access = Access::PerformanceLogUsers;
 
     fn try_new(_: DeviceRef<'_>) -> Result<Self> {
+        let recorder = tracing::begin();
         let cores = PerCpu::try_new(TAG, |_| Ok(CoreState::new()))?;
         let holders = PoolBox::try_from_fn(TAG, cores.count(), |_| Ok(None))?;
         let control = Mutex::try_new(TAG, Control::new(holders))?;
-        Ok(Self { cores, control })
+        cold!(Information, LIFE, "started", cores: usize = cores.count());
+        Ok(Self {
+            cores,
+            control,
+            recorder,
+        })
     }
 
     fn open(&self) -> Result<File> {
-        Ok(File::new(self.control.lock().open()))
+        let session = self.control.lock().open();
+        cold!(Information, LIFE, "opened", session: u64 = session.id().get(), process: u32 = kernel::process::current_id());
+        Ok(File::new(session))
     }
 
     fn ioctl(&self, file: &File, code: u32, buffer: &mut Buffer<'_>) -> Result<()> {
+        if let Some(recorder) = &self.recorder
+            && let Some(result) = recorder.ioctl(code, buffer)
+        {
+            return result;
+        }
         dispatch::ioctl(self, file, code, buffer)
     }
 

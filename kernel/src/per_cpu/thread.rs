@@ -22,10 +22,10 @@ impl Drop for Moved {
 }
 
 /// The IRQL before it was raised; restored when dropped.
-struct Raised(KIRQL);
+pub(crate) struct Raised(KIRQL);
 
 impl Raised {
-    fn to_dispatch() -> Self {
+    pub(crate) fn to_dispatch() -> Self {
         // SAFETY: callers are at `PASSIVE_LEVEL`; undone when dropped.
         Self(unsafe { nt::ke::KfRaiseIrql(DISPATCH_LEVEL) })
     }

@@ -37,6 +37,7 @@ impl Cpu {
         word(kpcr::CURRENT_PRCB, block as u64 + kpcr::PRCB as u64);
         let number = u32::try_from(index).unwrap_or(u32::MAX);
         guest::write(block.wrapping_add(kpcr::PRCB_NUMBER).cast(), number);
+        guest::write(block.wrapping_add(kpcr::PRCB_INDEX).cast(), number);
         let cpu = Self {
             block,
             thread: Cell::new(None),

@@ -1,0 +1,24 @@
+//! What the recorder in a driver and the decoder of its trace agree on.
+//!
+//! | module | what lies where |
+//! |---|---|
+//! | [`slot`] | a ring's slots: the events as they are recorded |
+//! | [`site`] | section `.trace` of the driver file: what the events mean |
+//! | [`request`] | device controls that start, choose and read |
+//!
+//! All numbers are little endian. docs/tracing.md shows the same byte by byte.
+#![no_std]
+#![forbid(unsafe_code)]
+#![deny(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing
+)]
+
+pub mod request;
+pub mod site;
+pub mod slot;
+
+pub use site::{Form, Heat, Kind, Level};
+pub use slot::Slot;

@@ -1,0 +1,214 @@
+//! What an event may carry: types, and the words they become.
+
+use trace_format::Kind;
+use trace_format::site::{CUT, MOST_BYTES};
+use trace_format::slot::MOST_WORDS;
+
+/// The words of an event's arguments; what is too much is left out.
+#[derive(Clone, Copy, Debug)]
+pub struct Words {
+    words: [u64; MOST_WORDS],
+    count: usize,
+}
+
+impl Default for Words {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Words {
+    /// None.
+    #[must_use]
+    #[inline(always)]
+    pub const fn new() -> Self {
+        Self {
+            words: [0; MOST_WORDS],
+            count: 0,
+        }
+    }
+
+    /// One more.
+    #[inline(always)]
+    pub fn push(&mut self, word: u64) {
+        if let Some(place) = self.words.get_mut(self.count) {
+            *place = word;
+            self.count += 1;
+        }
+    }
+
+    /// A word with the length, then the bytes.
+    pub fn push_bytes(&mut self, bytes: &[u8]) {
+        let kept = bytes.get(..MOST_BYTES).unwrap_or(bytes);
+        let cut = if kept.len() < bytes.len() { CUT } else { 0 };
+        self.push(kept.len() as u64 | cut);
+        for chunk in kept.chunks(8) {
+            let mut word = [0; 8];
+            for (to, from) in word.iter_mut().zip(chunk) {
+                *to = *from;
+            }
+            self.push(u64::from_le_bytes(word));
+        }
+    }
+
+    /// All of them.
+    #[must_use]
+    pub fn as_slice(&self) -> &[u64] {
+        self.words.get(..self.count).unwrap_or_default()
+    }
+
+    /// The first, and the second; zeros where there are none.
+    #[must_use]
+    #[inline(always)]
+    pub fn first_two(&self) -> (u64, u64) {
+        let [first, second, ..] = self.words;
+        (first, second)
+    }
+}
+
+/// A type that an event may carry.
+pub trait Argument {
+    /// What it is to the decoder.
+    const KIND: Kind;
+    /// Width as it is shown.
+    const BITS: u8 = 64;
+    /// Names of its values.
+    const NAMES: &'static [(u64, &'static str)] = &[];
+    /// Words that it takes, if that is always the same.
+    const WORDS: Option<usize> = Some(1);
+
+    /// Appends it.
+    fn push(self, words: &mut Words);
+}
+
+macro_rules! numbers {
+    ($( $type:ty: $kind:ident, $bits:literal, |$value:ident| $word:expr; )*) => { $(
+        impl Argument for $type {
+            const KIND: Kind = Kind::$kind;
+            const BITS: u8 = $bits;
+            #[inline(always)]
+            fn push(self, words: &mut Words) {
+                let $value = self;
+                words.push($word);
+            }
+        }
+    )* };
+}
+
+numbers! {
+    u8: Unsigned, 8, |value| value.into();
+    u16: Unsigned, 16, |value| value.into();
+    u32: Unsigned, 32, |value| value.into();
+    u64: Unsigned, 64, |value| value;
+    usize: Unsigned, 64, |value| value as u64;
+    i8: Signed, 8, |value| i64::from(value).cast_unsigned();
+    i16: Signed, 16, |value| i64::from(value).cast_unsigned();
+    i32: Signed, 32, |value| i64::from(value).cast_unsigned();
+    i64: Signed, 64, |value| value.cast_unsigned();
+    bool: Bool, 8, |value| value.into();
+    Hex: Hex, 64, |value| value.0;
+    Pointer: Pointer, 64, |value| value.0;
+    Irp: Irp, 64, |value| value.0;
+    Srb: Srb, 64, |value| value.0;
+    ScsiStatus: ScsiStatus, 8, |value| value.0.into();
+    ControlCode: ControlCode, 32, |value| value.0.into();
+    nt::status::NTSTATUS: NtStatus, 32, |value| value.to_u32().into();
+}
+
+/// A number that is shown in hexadecimal.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Hex(pub u64);
+
+/// An address.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Pointer(pub u64);
+
+/// Address of an IRP.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Irp(pub u64);
+
+/// Address of a SCSI request block.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Srb(pub u64);
+
+/// A SCSI status byte.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ScsiStatus(pub u8);
+
+/// A device control code.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ControlCode(pub u32);
+
+/// A GUID, as it lies in memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Guid(pub [u8; 16]);
+
+macro_rules! addresses {
+    ($($type:ident)*) => { $(
+        impl<T: ?Sized> From<*const T> for $type {
+            #[inline(always)]
+            fn from(pointer: *const T) -> Self {
+                Self(pointer.addr() as u64)
+            }
+        }
+        impl<T: ?Sized> From<*mut T> for $type {
+            #[inline(always)]
+            fn from(pointer: *mut T) -> Self {
+                Self(pointer.addr() as u64)
+            }
+        }
+    )* };
+}
+
+addresses!(Pointer Irp Srb);
+
+impl Argument for Guid {
+    const KIND: Kind = Kind::Guid;
+    const WORDS: Option<usize> = Some(2);
+    #[inline(always)]
+    fn push(self, words: &mut Words) {
+        let word = u128::from_le_bytes(self.0);
+        words.push(trace_format_low(word));
+        words.push(trace_format_low(word >> 64));
+    }
+}
+
+#[expect(clippy::cast_possible_truncation, reason = "the low half is wanted")]
+const fn trace_format_low(word: u128) -> u64 {
+    word as u64
+}
+
+impl Argument for &str {
+    const KIND: Kind = Kind::Text;
+    const WORDS: Option<usize> = None;
+    fn push(self, words: &mut Words) {
+        words.push_bytes(self.as_bytes());
+    }
+}
+
+impl Argument for &[u8] {
+    const KIND: Kind = Kind::Bytes;
+    const WORDS: Option<usize> = None;
+    fn push(self, words: &mut Words) {
+        words.push_bytes(self);
+    }
+}
+
+/// Numbers with names, which stay in the driver file: a type that an event may carry.
+#[macro_export]
+macro_rules! names {
+    ($(#[$attribute:meta])* $visibility:vis $name:ident { $($value:expr => $text:literal),* $(,)? }) => {
+        $(#[$attribute])*
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        $visibility struct $name(pub u64);
+
+        impl $crate::Argument for $name {
+            const KIND: $crate::format::Kind = $crate::format::Kind::Enum;
+            const NAMES: &'static [(u64, &'static str)] = &[$(($value, $text)),*];
+            #[inline(always)]
+            fn push(self, words: &mut $crate::Words) {
+                words.push(self.0);
+            }
+        }
+    };
+}
