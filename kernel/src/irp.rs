@@ -19,7 +19,22 @@ use core::marker::PhantomData;
 use core::ptr::NonNull;
 use core::sync::atomic::{AtomicBool, Ordering};
 use nt::io::{IO_NO_INCREMENT, METHOD_BUFFERED};
-use nt::irp::{DEVICE_OBJECT, FILE_OBJECT, IO_STACK_LOCATION, IRP};
+use nt::irp::{
+    DEVICE_OBJECT, FILE_OBJECT, IO_STACK_LOCATION, IRP, IRP_MJ_CLEANUP, IRP_MJ_CLOSE,
+    IRP_MJ_CREATE, IRP_MJ_DEVICE_CONTROL,
+};
+use trace::format::request::Call;
+use trace::{Irp, hot_enter, hot_exit};
+
+trace::names! {
+    /// A major function, as events show it.
+    Major {
+        IRP_MJ_CREATE as u64 => "IRP_MJ_CREATE",
+        IRP_MJ_CLOSE as u64 => "IRP_MJ_CLOSE",
+        IRP_MJ_DEVICE_CONTROL as u64 => "IRP_MJ_DEVICE_CONTROL",
+        IRP_MJ_CLEANUP as u64 => "IRP_MJ_CLEANUP",
+    }
+}
 
 /// The system buffer of a buffered device control: the input, then, in its place, the output.
 #[derive(Debug)]
@@ -107,6 +122,18 @@ impl Request {
         unsafe { &*location }
     }
 
+    /// Whether it asks for the trace: that must not fill the trace itself.
+    #[inline(always)]
+    fn is_of_tracing(&self) -> bool {
+        let location = self.location();
+        if location.MajorFunction != IRP_MJ_DEVICE_CONTROL {
+            return false;
+        }
+        // SAFETY: a device control has this arm of the union.
+        let parameters = unsafe { location.Parameters.DeviceIoControl };
+        Call::from_code(parameters.IoControlCode).is_some()
+    }
+
     fn file(&self) -> Result<NonNull<FILE_OBJECT>> {
         NonNull::new(self.location().FileObject).ok_or(status::STATUS_INVALID_PARAMETER)
     }
@@ -152,7 +179,9 @@ impl Request {
         let result = unsafe { &mut (*irp).IoStatus };
         result.Status = status;
         result.Information = information;
-        trace::hot_exit!(KERNEL, irp: trace::Irp = irp.into(), status: NtStatus = status);
+        if !self.is_of_tracing() {
+            hot_exit!(KERNEL, irp: Irp = irp.into(), status: NtStatus = status);
+        }
         // SAFETY: valid, and not touched again: `self` ends here.
         unsafe { nt::io::IofCompleteRequest(irp, IO_NO_INCREMENT) };
         status
@@ -185,7 +214,9 @@ unsafe fn entered<'d, D: Driver>(
 ) -> Option<(Request, &'d D)> {
     // SAFETY: as the caller promises.
     let request = unsafe { Request::new(irp) }?;
-    trace::hot_enter!(KERNEL, irp: trace::Irp = irp.into(), major: u8 = request.location().MajorFunction);
+    if !request.is_of_tracing() {
+        hot_enter!(KERNEL, irp: Irp = irp.into(), major: Major = Major(request.location().MajorFunction.into()));
+    }
     // SAFETY: as the caller promises; the device outlives its requests.
     let driver = unsafe { state::<D>(device) };
     Some((request, driver))

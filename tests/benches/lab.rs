@@ -4,6 +4,9 @@
     reason = "criterion's macro makes an undocumented function"
 )]
 
+#[path = "lab/trace.rs"]
+mod trace_figures;
+
 use std::hint::black_box;
 use std::process::Command;
 use std::time::{Duration, Instant};
@@ -86,6 +89,6 @@ fn counter_read(criterion: &mut Criterion) {
 criterion_group! {
     name = figures;
     config = Criterion::default().measurement_time(Duration::from_secs(3)).warm_up_time(Duration::from_millis(500));
-    targets = ioctl, cycle, counter_read
+    targets = ioctl, cycle, counter_read, trace_figures::trace
 }
 criterion_main!(figures);

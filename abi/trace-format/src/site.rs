@@ -131,13 +131,15 @@ pub enum Form {
     Enter = 1,
     /// A function ends.
     Exit = 2,
+    /// The block of an [`Enter`](Self::Enter) ends: as `Exit`, from a destructor of its own.
+    ScopeExit = 3,
 }
 
 impl Form {
     /// The form of a number.
     #[must_use]
     pub fn from_number(number: u8) -> Option<Self> {
-        [Self::Message, Self::Enter, Self::Exit]
+        [Self::Message, Self::Enter, Self::Exit, Self::ScopeExit]
             .into_iter()
             .find(|form| *form as u8 == number)
     }

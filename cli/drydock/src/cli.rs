@@ -2,7 +2,7 @@
 
 use clap::{Parser, Subcommand};
 
-use crate::{inspect, rules, run, serve};
+use crate::{inspect, rules, run, serve, trace};
 
 /// Runs and verifies Windows kernel drivers on Linux.
 #[derive(Debug, Parser)]
@@ -23,6 +23,8 @@ pub(crate) enum Command {
     Run(run::Arguments),
     /// Dock a driver so that other processes can open it.
     Serve(serve::Arguments),
+    /// Show what a driver recorded: live from a docked one, or from a file.
+    Trace(trace::Arguments),
 }
 
 const EXIT_CODES: &str = "Exit codes: 0 done; 1 failed; 2 wrong usage; 3 the input is malformed; 4 the driver broke a rule.";

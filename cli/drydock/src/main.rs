@@ -9,6 +9,7 @@ mod provided;
 mod rules;
 mod run;
 mod serve;
+mod trace;
 
 use std::process::ExitCode;
 
@@ -23,6 +24,7 @@ fn main() -> ExitCode {
         Command::Rules(arguments) => rules::run(&arguments),
         Command::Run(arguments) => run::run(&arguments),
         Command::Serve(arguments) => serve::run(&arguments),
+        Command::Trace(arguments) => trace::run(&arguments),
     };
     exit::report(result)
 }

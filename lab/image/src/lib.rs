@@ -26,4 +26,4 @@ pub use image::{
     MAX_IMAGE_SIZE, Machine, PdbReference, Section, Signature, VersionInfo,
 };
 pub use map::{Loader, MapError, MapOptions, MappedImage, Paged, Protection};
-pub use symbols::{Frame, Location, Symbols, SymbolsError};
+pub use symbols::{Frame, Location, Symbols, SymbolsError, statics};

@@ -11,6 +11,9 @@ use self_cell::self_cell;
 
 use crate::image::{Image, PdbReference};
 
+mod statics;
+pub use statics::statics;
+
 type Data = ContextPdbData<'static, 'static, Cursor<Vec<u8>>>;
 type Lookup<'a> = Context<'a, 'static>;
 
@@ -92,6 +95,11 @@ pub struct Symbols {
 impl Symbols {
     /// Reads the PDB that lies beside an image file, under the linker's name or the image's.
     pub fn beside(image: &Image, image_path: &Path) -> Result<Self, SymbolsError> {
+        Self::from_pdb(image, Self::pdb_beside(image, image_path)?)
+    }
+
+    /// The bytes of that PDB; whether it is of this build has not been looked at.
+    pub fn pdb_beside(image: &Image, image_path: &Path) -> Result<Vec<u8>, SymbolsError> {
         let reference = image.pdb().ok_or(SymbolsError::NoReference)?;
         let folder = image_path.parent().unwrap_or(Path::new(""));
         let mut tried = vec![folder.join(file_name(&reference.name))];
@@ -102,11 +110,10 @@ impl Symbols {
         let Some(path) = tried.iter().find(|path| path.is_file()) else {
             return Err(SymbolsError::NotFound { tried });
         };
-        let bytes = std::fs::read(path).map_err(|source| SymbolsError::Unreadable {
+        std::fs::read(path).map_err(|source| SymbolsError::Unreadable {
             path: path.clone(),
             source,
-        })?;
-        Self::from_pdb(image, bytes)
+        })
     }
 
     /// Reads a PDB and checks that it was written with this image.

@@ -50,7 +50,7 @@ pub fn write(line: &mut impl Write, site: &Site, words: &[u64]) -> core::fmt::Re
     let mark = match site.form {
         Form::Message => "",
         Form::Enter => " >",
-        Form::Exit => " <",
+        Form::Exit | Form::ScopeExit => " <",
     };
     write!(line, "[{}] {}{mark} {}", site.level.name(), site.module, site.text)?;
     let mut words = words.iter().copied();

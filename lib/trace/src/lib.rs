@@ -19,6 +19,7 @@
 //! | [`site`] | descriptions, which stay in the driver file |
 //! | [`thunk`] | what a site runs when it is switched on |
 //! | [`ring`] | where events go, whoever interrupts whom |
+//! | `host` | a thread of Linux as a processor, for tests and benchmarks |
 //! | [`recorder`] | the rings and switches of this driver |
 //!
 //! An event is an id, a time stamp and raw words; texts, names, types, file and line are in section
@@ -34,6 +35,8 @@
 
 pub mod argument;
 pub mod debug;
+#[cfg(all(target_arch = "x86_64", target_os = "linux", not(miri)))]
+pub mod host;
 mod macros;
 pub mod recorder;
 pub mod ring;

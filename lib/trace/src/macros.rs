@@ -52,7 +52,7 @@ macro_rules! cold_scope {
             impl Drop for Exit {
                 #[inline(always)]
                 fn drop(&mut self) {
-                    $crate::cold_exit!($flag);
+                    $crate::__cold!(ScopeExit Information, $flag, "");
                 }
             }
             Exit
@@ -82,7 +82,7 @@ macro_rules! hot_scope {
             impl Drop for Exit {
                 #[inline(always)]
                 fn drop(&mut self) {
-                    $crate::hot_exit!($flag);
+                    $crate::__hot!(ScopeExit Verbose, $flag, "");
                 }
             }
             Exit

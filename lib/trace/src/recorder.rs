@@ -7,7 +7,6 @@
 #![expect(unsafe_code, reason = "shares memory with the routines in assembly")]
 
 use crate::ring::View;
-use core::mem::offset_of;
 use core::ptr::NonNull;
 use core::sync::atomic::{AtomicPtr, AtomicU8, AtomicU64, Ordering};
 use trace_format::request::Mode;
@@ -41,10 +40,14 @@ unsafe impl Sync for Ring {}
 // SAFETY: as above.
 unsafe impl Send for Ring {}
 
-pub(crate) const POSITION: usize = offset_of!(Ring, position);
-pub(crate) const LIMIT: usize = offset_of!(Ring, limit);
-pub(crate) const MASK: usize = offset_of!(Ring, mask);
-pub(crate) const SLOTS: usize = offset_of!(Ring, slots);
+#[cfg(all(target_arch = "x86_64", any(flavour = "cold", flavour = "all")))]
+pub(crate) const POSITION: usize = core::mem::offset_of!(Ring, position);
+#[cfg(all(target_arch = "x86_64", any(flavour = "cold", flavour = "all")))]
+pub(crate) const LIMIT: usize = core::mem::offset_of!(Ring, limit);
+#[cfg(all(target_arch = "x86_64", any(flavour = "cold", flavour = "all")))]
+pub(crate) const MASK: usize = core::mem::offset_of!(Ring, mask);
+#[cfg(all(target_arch = "x86_64", any(flavour = "cold", flavour = "all")))]
+pub(crate) const SLOTS: usize = core::mem::offset_of!(Ring, slots);
 
 static NOWHERE: Place = [const { AtomicU64::new(0) }; 4];
 

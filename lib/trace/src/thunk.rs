@@ -152,6 +152,7 @@ pub fn processor() -> usize {
 /// Source: Intel SDM vol. 2, RDTSC.
 #[cfg(target_arch = "x86_64")]
 #[must_use]
+#[inline(always)]
 pub fn now() -> u64 {
     // SAFETY: RDTSC is there on every 64-bit x86, and allowed in the kernel and on every host.
     unsafe { core::arch::x86_64::_rdtsc() }
@@ -162,6 +163,7 @@ pub fn now() -> u64 {
 /// Source: Arm ARM D24.10, CNTVCT_EL0.
 #[cfg(target_arch = "aarch64")]
 #[must_use]
+#[inline(always)]
 pub fn now() -> u64 {
     let ticks: u64;
     // SAFETY: CNTVCT_EL0 may be read at EL1 and changes nothing.

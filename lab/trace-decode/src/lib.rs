@@ -1,0 +1,28 @@
+//! Decodes the traces of drivers.
+//!
+//! | module | what |
+//! |---|---|
+//! | [`catalogue`] | what the sites of a driver file are, with the functions around them |
+//! | [`stream`] | from slots to events, and what was lost |
+//! | [`value`] | what an event carries |
+//! | [`filter`] | which events are wanted |
+//! | [`text`], [`json`], [`perfetto`], [`statistics`], [`tmf`] | what they become |
+//!
+//! Whatever the bytes are, the answer is events or an error.
+#![forbid(unsafe_code)]
+
+pub mod catalogue;
+mod cursor;
+pub mod filter;
+pub mod json;
+pub mod perfetto;
+pub mod statistics;
+pub mod stream;
+pub mod text;
+pub mod tmf;
+pub mod value;
+
+pub use catalogue::{Catalogue, CatalogueError, Site};
+pub use filter::Filter;
+pub use stream::{Event, Header, Loss, Stream, TraceError};
+pub use value::Value;
