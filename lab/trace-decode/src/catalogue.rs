@@ -1,5 +1,6 @@
 //! What the sites of a driver file are, with the functions around them.
 
+use core::hash::{BuildHasherDefault, Hasher};
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -118,10 +119,33 @@ impl Build {
     }
 }
 
+/// Sites by id. Ids are rvas, so their middle bits tell them apart, and looking one up is most of what
+/// decoding an event is.
+type Sites = HashMap<u32, Arc<Site>, BuildHasherDefault<IdHasher>>;
+
+/// Spreads an id.
+#[derive(Clone, Copy, Debug, Default)]
+struct IdHasher(u64);
+
+impl Hasher for IdHasher {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+    fn write(&mut self, bytes: &[u8]) {
+        for byte in bytes {
+            self.0 = (self.0 << 8 | self.0 >> 56) ^ u64::from(*byte);
+        }
+    }
+    fn write_u32(&mut self, id: u32) {
+        // Source: Knuth, The Art of Computer Programming, vol. 3, §6.4: 2^64 over the golden ratio.
+        self.0 = u64::from(id).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+    }
+}
+
 /// All sites of a driver file.
 #[derive(Clone, Debug)]
 pub struct Catalogue {
-    sites: HashMap<u32, Arc<Site>>,
+    sites: Sites,
     switches: Vec<Switch>,
     build: Build,
 }
@@ -246,7 +270,7 @@ impl<'a> Reader<'a> {
         if directory.version.get() != site::VERSION {
             return Err(CatalogueError::Version(directory.version.get()));
         }
-        let mut sites = HashMap::new();
+        let mut sites = Sites::default();
         let events = self.records(directory.events.get(), directory.events_end.get())?;
         for (id, event) in events {
             let event: site::Event = event;

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use trace_format::request::{Clocks, Information, Mode, ReadReply};
 use trace_format::site::{CUT, Kind};
-use trace_format::slot::{FIRST_WORDS, MOST_WORDS, NEXT_WORDS, SLOT_BYTES, slots_of};
+use trace_format::slot::{FIRST_WORDS, MOST_WORDS, SLOT_BYTES, slots_of};
 use trace_format::{Slot, request};
 
 use crate::catalogue::{Build, Catalogue, Site};
@@ -189,7 +189,13 @@ impl Slots<'_> {
 /// What is at a position.
 enum Found {
     /// An event of so many slots.
-    Event(u32, u64, Words, u64),
+    Event {
+        id: u32,
+        site: Option<Arc<Site>>,
+        time: u64,
+        words: Words,
+        count: u64,
+    },
     /// The rest of an event whose beginning is gone.
     Rest,
     /// Nothing, or not all of it.
@@ -275,7 +281,13 @@ impl<'c> Stream<'c> {
         let end = slots.first + slots.bytes.len() as u64;
         while place.next < end {
             match event_at(catalogue, slots, place.next) {
-                Found::Event(id, time, words, count) => {
+                Found::Event {
+                    id,
+                    site,
+                    time,
+                    words,
+                    count,
+                } => {
                     if time != 0 {
                         place.ticks = time;
                     }
@@ -284,7 +296,7 @@ impl<'c> Stream<'c> {
                         at_dispatch: reply.ring % 2 == 1,
                         position: place.next,
                         ticks: place.ticks,
-                        site: catalogue.site(id).cloned(),
+                        site,
                         id,
                         words,
                     });
@@ -370,10 +382,16 @@ fn event_at(catalogue: &Catalogue, slots: &Slots<'_>, position: u64) -> Found {
         return Found::Rest;
     }
     let [time, a, b] = first.words();
-    let site = catalogue.site(first.id());
-    let short = Words::Short([a, b]);
-    let Some(site) = site.filter(|site| wanted(site, &[a, b]) > FIRST_WORDS) else {
-        return Found::Event(first.id(), time, short, 1);
+    let event = |site: Option<&Arc<Site>>, words, count| Found::Event {
+        id: first.id(),
+        site: site.cloned(),
+        time,
+        words,
+        count,
+    };
+    let known = catalogue.site(first.id());
+    let Some(site) = known.filter(|site| wanted(site, &[a, b]) > FIRST_WORDS) else {
+        return event(known, Words::Short([a, b]), 1);
     };
     let mut words = vec![a, b];
     let mut count = 1;
@@ -381,11 +399,11 @@ fn event_at(catalogue: &Catalogue, slots: &Slots<'_>, position: u64) -> Found {
         let Some(more) = slots.get(position + count as u64).filter(|slot| slot.id() == 0) else {
             return Found::Nothing;
         };
-        let room = (wanted(site, &words) - words.len()).min(NEXT_WORDS);
-        words.extend(more.words().into_iter().take(room));
+        words.extend(more.words());
         count += 1;
     }
-    Found::Event(first.id(), time, Words::Long(words), count as u64)
+    words.truncate(wanted(site, &words));
+    event(known, Words::Long(words), count as u64)
 }
 
 /// Converts ticks.
@@ -496,6 +514,8 @@ impl<'a> File<'a> {
 impl Batch {
     /// Puts events in the order of time; those of one time stay in the order of their ring.
     pub fn sort(&mut self) {
-        self.events.sort_by_key(|event| event.ticks);
+        if !self.events.is_sorted_by_key(|event| event.ticks) {
+            self.events.sort_by_key(|event| event.ticks);
+        }
     }
 }
