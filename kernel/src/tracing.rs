@@ -193,7 +193,10 @@ fn switch(buffer: &Buffer<'_>) -> Result<()> {
     }
     let switches = recorder::switches();
     let wanted = wanted.iter().map(|bytes| zerocopy::transmute!(*bytes));
-    if wanted.clone().any(|Switch { index, on }| index as usize >= switches.len() || on > 1) {
+    if wanted
+        .clone()
+        .any(|Switch { index, on }| index as usize >= switches.len() || on > 1)
+    {
         return Err(status::STATUS_INVALID_PARAMETER);
     }
     for Switch { index, on } in wanted {

@@ -4,14 +4,20 @@ use std::env::var_os;
 
 /// A flavour, the feature that chooses it, and the variable; the first that is asked for is it.
 const FLAVOURS: [(&str, &str, &str); 3] = [
-    ("unchecked", "CARGO_FEATURE_UNCHECKED", "FORCE_RUN_UNCHECKED"),
+    (
+        "unchecked",
+        "CARGO_FEATURE_UNCHECKED",
+        "FORCE_RUN_UNCHECKED",
+    ),
     ("debug", "CARGO_FEATURE_DEBUG", "FORCE_RUN_DEBUG"),
     ("all", "CARGO_FEATURE_ALL", "RUN_WPP_ALL_PATHS"),
 ];
 
 fn main() {
     println!("cargo::rerun-if-changed=build.rs");
-    println!("cargo::rustc-check-cfg=cfg(flavour, values(\"unchecked\", \"cold\", \"all\", \"debug\"))");
+    println!(
+        "cargo::rustc-check-cfg=cfg(flavour, values(\"unchecked\", \"cold\", \"all\", \"debug\"))"
+    );
     for (_, _, variable) in FLAVOURS {
         println!("cargo::rerun-if-env-changed={variable}");
     }

@@ -1,6 +1,7 @@
 //! End-to-end tests over built drivers: what they share.
 #![forbid(unsafe_code)]
 
+pub mod flavours;
 pub mod scene;
 pub mod served;
 pub mod wperf;

@@ -31,11 +31,17 @@ impl Served {
     /// As [`Self::start`], for any driver.
     #[must_use]
     pub fn dock(driver: &str, arguments: &[&str]) -> Self {
+        Self::dock_file(&driver_path(driver), arguments)
+    }
+
+    /// As [`Self::start`], for a driver file.
+    #[must_use]
+    pub fn dock_file(driver: &Path, arguments: &[&str]) -> Self {
         let folder = tempfile::tempdir().expect("a folder");
         let log = File::create(folder.path().join("log")).expect("a file");
         let child = Command::new(program("drydock"))
             .arg("serve")
-            .arg(driver_path(driver))
+            .arg(driver)
             .arg("--socket")
             .arg(folder.path().join("dock.sock"))
             .args(arguments)

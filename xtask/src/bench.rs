@@ -19,22 +19,18 @@ pub(crate) struct Arguments {
 }
 
 /// A published figure, and the one of the same run that it is compared with.
-const FIGURES: [(&str, &str, &str); 3] = [
-    (
-        "ioctl/roundtrip",
-        "ioctl/host_syscall",
-        "a system call of the host",
-    ),
-    (
-        "driver/cycle",
-        "driver/host_process",
-        "starting a process of the host",
-    ),
+const FIGURES: [(&str, &str, &str); 7] = [
+    ("ioctl/roundtrip", "ioctl/host_syscall", "host syscall"),
+    ("driver/cycle", "driver/host_process", "starting a process"),
     (
         "pmu/counter_read",
         "pmu/counter_read_trapped",
-        "the same read through a trap",
+        "through a trap",
     ),
+    ("trace/dispatch", "trace/limit", "RDTSC and 32 bytes"),
+    ("trace/any_irql", "trace/limit", "RDTSC and 32 bytes"),
+    ("trace/burst", "trace/limit", "RDTSC and 32 bytes"),
+    ("trace/disabled", "trace/limit", "RDTSC and 32 bytes"),
 ];
 
 /// Runs the benchmarks and prints their medians.

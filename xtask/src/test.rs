@@ -7,10 +7,10 @@ use anyhow::Context;
 use crate::build::{self, Processor, WINDOWS_PROGRAMS, cargo};
 use crate::packages;
 
-/// Packages without `unsafe` that Miri can run.
-const PURE: [&str; 3] = ["nt", "wperf-abi", "pmu"];
+/// Packages that Miri can run.
+const PURE: [&str; 5] = ["nt", "wperf-abi", "pmu", "trace", "trace-format"];
 /// Packages that also build for Windows.
-const ON_WINDOWS: [&str; 5] = ["nt", "wperf-abi", "pmu", "kernel", "wperf-driver"];
+const ON_WINDOWS: [&str; 6] = ["nt", "wperf-abi", "pmu", "trace", "kernel", "wperf-driver"];
 
 /// Runs them.
 pub(crate) fn run() -> anyhow::Result<()> {

@@ -50,7 +50,9 @@ impl Call {
 }
 
 /// Two clocks read at the same moment.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout,
+)]
 #[repr(C)]
 pub struct Clocks {
     /// The counter that events carry: TSC, or CNTVCT_EL0.
@@ -140,7 +142,9 @@ pub struct ReadRequest {
 }
 
 /// What was read; the slots follow. Those that are not complete are zeros.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout,
+)]
 #[repr(C)]
 pub struct ReadReply {
     /// As requested.

@@ -113,10 +113,12 @@ Examples:
   drydock trace --driver wperf-driver.sys --for 2 --as perfetto -o trace.pftrace";
 
 fn level(text: &str) -> Result<Level, String> {
-    let known = Level::ALL.into_iter().find(|level| level.name().starts_with(text));
-    known.filter(|_| !text.is_empty()).ok_or_else(|| {
-        format!("levels are {}", Level::ALL.map(Level::name).join(", "))
-    })
+    let known = Level::ALL
+        .into_iter()
+        .find(|level| level.name().starts_with(text));
+    known
+        .filter(|_| !text.is_empty())
+        .ok_or_else(|| format!("levels are {}", Level::ALL.map(Level::name).join(", ")))
 }
 
 fn seconds(text: &str) -> Result<Duration, String> {
@@ -139,7 +141,8 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
 }
 
 fn catalogue(driver: &Path) -> anyhow::Result<(Image, Catalogue)> {
-    let bytes = std::fs::read(driver).with_context(|| format!("cannot read {}", driver.display()))?;
+    let bytes =
+        std::fs::read(driver).with_context(|| format!("cannot read {}", driver.display()))?;
     let image = Image::parse(&bytes).with_context(|| driver.display().to_string())?;
     let pdb = match Symbols::pdb_beside(&image, driver) {
         Ok(pdb) => Some(pdb),
@@ -160,12 +163,18 @@ fn formats(arguments: &Arguments, catalogue: &Catalogue) -> anyhow::Result<()> {
         Some(path) => path.clone(),
         None => PathBuf::from(&formats.name),
     };
-    std::fs::write(&path, &formats.text).with_context(|| format!("cannot write {}", path.display()))?;
+    std::fs::write(&path, &formats.text)
+        .with_context(|| format!("cannot write {}", path.display()))?;
     println!("{}", path.display());
     Ok(())
 }
 
-fn decode(path: &Path, catalogue: &Catalogue, filter: &Filter, mut output: Output) -> anyhow::Result<()> {
+fn decode(
+    path: &Path,
+    catalogue: &Catalogue,
+    filter: &Filter,
+    mut output: Output,
+) -> anyhow::Result<()> {
     let bytes = std::fs::read(path).with_context(|| format!("cannot read {}", path.display()))?;
     let place = || path.display().to_string();
     let file = File::open(&bytes).with_context(place)?;
@@ -183,7 +192,11 @@ fn follow(
     filter: &Filter,
     mut output: Output,
 ) -> anyhow::Result<()> {
-    let stem = arguments.driver.file_stem().unwrap_or_default().to_string_lossy();
+    let stem = arguments
+        .driver
+        .file_stem()
+        .unwrap_or_default()
+        .to_string_lossy();
     let path = match &arguments.socket {
         Some(path) => SocketPath::Given(path.clone()),
         None => SocketPath::of_driver(&stem)?,

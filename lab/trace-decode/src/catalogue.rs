@@ -17,7 +17,10 @@ use crate::cursor::Cursor;
 #[non_exhaustive]
 pub enum CatalogueError {
     /// The driver was built without tracing.
-    #[error("the driver has no section {}: it was built without tracing", site::SECTION)]
+    #[error(
+        "the driver has no section {}: it was built without tracing",
+        site::SECTION
+    )]
     NoSection,
     /// Another version of the format.
     #[error("the driver's trace format is version {0}, which this program does not know")]
@@ -220,9 +223,10 @@ impl Catalogue {
             let mut sites = self.switches.iter().map(|switch| &switch.site);
             sites.find(|site| site.flag_name.eq_ignore_ascii_case(name))
         };
-        names
-            .into_iter()
-            .try_fold(0, |bits, name| Ok(bits | 1 << known(name).ok_or(name)?.flag))
+        names.into_iter().try_fold(
+            0,
+            |bits, name| Ok(bits | 1 << known(name).ok_or(name)?.flag),
+        )
     }
 }
 
@@ -282,7 +286,10 @@ impl<'a> Reader<'a> {
         for (_, test) in tests {
             let test: site::Test = test;
             let offset = test.switch.get().checked_sub(directory.switches.get());
-            let index = offset.ok_or(malformed("a switch that is not in its table", test.switch.get()))?;
+            let index = offset.ok_or(malformed(
+                "a switch that is not in its table",
+                test.switch.get(),
+            ))?;
             let site = self.site(0, test.description.get(), test.code.get())?;
             let index = index / u32::try_from(site::SWITCH_BYTES).unwrap_or(1);
             switches.push(Switch { index, site });
@@ -312,13 +319,22 @@ impl<'a> Reader<'a> {
     /// The functions around the site's own. The PDB names that one too, but wrongly where two functions
     /// were inlined on one line; its variables it names well.
     fn callers(&self, site: &Site) -> Vec<String> {
-        let location = self.symbols.as_ref().and_then(|symbols| symbols.location(site.code));
+        let location = self
+            .symbols
+            .as_ref()
+            .and_then(|symbols| symbols.location(site.code));
         let Some(location) = location else {
             return Vec::new();
         };
-        let mut frames: Vec<_> = location.inlined.into_iter().map(|frame| frame.function).collect();
+        let mut frames: Vec<_> = location
+            .inlined
+            .into_iter()
+            .map(|frame| frame.function)
+            .collect();
         frames.push(location.frame.function);
-        let own = frames.iter().position(|frame| plain(frame) == plain(&site.function));
+        let own = frames
+            .iter()
+            .position(|frame| plain(frame) == plain(&site.function));
         frames.drain(..=own.unwrap_or(0));
         frames
     }

@@ -30,10 +30,11 @@ impl Filter {
     /// Whether an event is wanted.
     #[must_use]
     pub fn wants(&self, event: &Event, time: &Time) -> bool {
-        let on_time = |limit: Option<f64>, holds: fn(f64, f64) -> bool| match (limit, time.ns(event.ticks)) {
-            (Some(limit), Some(ns)) => holds(ns, limit),
-            (limit, _) => limit.is_none(),
-        };
+        let on_time =
+            |limit: Option<f64>, holds: fn(f64, f64) -> bool| match (limit, time.ns(event.ticks)) {
+                (Some(limit), Some(ns)) => holds(ns, limit),
+                (limit, _) => limit.is_none(),
+            };
         let on_processor = self.processors.is_empty() || self.processors.contains(&event.processor);
         on_processor
             && on_time(self.since_ns, |ns, limit| ns >= limit)
@@ -51,7 +52,8 @@ impl Filter {
             && (self.flags.is_empty() || self.flags.iter().any(has_flag))
             && (self.functions.is_empty() || self.functions.iter().any(|part| site.is_in(part)))
             && self.conditions.iter().all(|condition| {
-                values(site, event.words.as_slice()).any(|(name, value)| condition.holds(name, &value))
+                values(site, event.words.as_slice())
+                    .any(|(name, value)| condition.holds(name, &value))
             })
     }
 }
@@ -160,13 +162,17 @@ mod tests {
 
     #[test]
     fn a_condition_compares_numbers_and_texts() {
-        let holds = |text: &str, value: Value| text.parse::<Condition>().unwrap().holds("n", &value);
+        let holds =
+            |text: &str, value: Value| text.parse::<Condition>().unwrap().holds("n", &value);
         assert!(holds("n = 16", Value::Unsigned(16)));
         assert!(holds("n=0x10", Value::Hex(16, 64)));
         assert!(holds("n>=-3", Value::Signed(-3)));
         assert!(!holds("n<-3", Value::Signed(-3)));
         assert!(holds("n ~ que", Value::Text("queue".into(), false)));
-        assert!(holds("n=STATUS_SUCCESS", Value::Named(0, "STATUS_SUCCESS".into())));
+        assert!(holds(
+            "n=STATUS_SUCCESS",
+            Value::Named(0, "STATUS_SUCCESS".into())
+        ));
         assert!(!holds("m=1", Value::Unsigned(1)));
         assert!("n".parse::<Condition>().is_err());
         assert!("=1".parse::<Condition>().is_err());

@@ -97,11 +97,21 @@ impl Trace {
         if !self.tracks.insert(ring) {
             return;
         }
-        let level = if ring % 2 == 1 { "DISPATCH_LEVEL and above" } else { "any IRQL" };
+        let level = if ring % 2 == 1 {
+            "DISPATCH_LEVEL and above"
+        } else {
+            "any IRQL"
+        };
         let track = Message::default()
             .number(field::TRACK_UUID, u64::from(ring) + 1)
-            .text(field::TRACK_NAME, &format!("processor {}, {level}", ring / 2));
-        self.packet(ring, Message::default().message(field::PACKET_TRACK, &track));
+            .text(
+                field::TRACK_NAME,
+                &format!("processor {}, {level}", ring / 2),
+            );
+        self.packet(
+            ring,
+            Message::default().message(field::PACKET_TRACK, &track),
+        );
     }
 
     /// Adds an event.
@@ -119,9 +129,15 @@ impl Trace {
             .number(field::EVENT_TRACK, u64::from(ring) + 1)
             .text(field::EVENT_CATEGORY, &site.flag_name)
             .text(field::EVENT_NAME, name);
-        let place = [("function", site.function.clone()), ("inlined into", site.callers.join(" < "))];
+        let place = [
+            ("function", site.function.clone()),
+            ("inlined into", site.callers.join(" < ")),
+        ];
         for (name, text) in place.into_iter().filter(|(_, text)| !text.is_empty()) {
-            body = body.message(field::EVENT_ANNOTATION, &annotation(name, &Value::Text(text, false)));
+            body = body.message(
+                field::EVENT_ANNOTATION,
+                &annotation(name, &Value::Text(text, false)),
+            );
         }
         for (name, value) in values(site, event.words.as_slice()) {
             body = body.message(field::EVENT_ANNOTATION, &annotation(name, &value));
@@ -135,7 +151,10 @@ impl Trace {
     /// Adds a loss: the ring's next packet comes behind a gap.
     pub fn loss(&mut self, loss: &Loss) {
         self.track(loss.ring);
-        self.packet(loss.ring, Message::default().number(field::PACKET_DROPPED, 1));
+        self.packet(
+            loss.ring,
+            Message::default().number(field::PACKET_DROPPED, 1),
+        );
     }
 
     /// The trace.
@@ -148,7 +167,10 @@ impl Trace {
 /// Wall time in ns since 1970, so that events before the first clock are not negative.
 fn timestamp(event: &Event, time: &Time) -> u64 {
     const UNITS_TO_1970: u64 = 116_444_736_000_000_000;
-    let start = time.start().saturating_sub(UNITS_TO_1970).saturating_mul(100);
+    let start = time
+        .start()
+        .saturating_sub(UNITS_TO_1970)
+        .saturating_mul(100);
     let Some(ns) = time.ns(event.ticks) else {
         return event.ticks;
     };

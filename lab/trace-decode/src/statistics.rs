@@ -43,13 +43,19 @@ impl Statistics {
             durations: Vec::new(),
         });
         row.count += 1;
-        let open = self.open.entry((event.processor, event.at_dispatch)).or_default();
+        let open = self
+            .open
+            .entry((event.processor, event.at_dispatch))
+            .or_default();
         match site.form {
             Form::Message => {}
             Form::Enter => open.push((site.function.clone(), event.ticks)),
             Form::Exit | Form::ScopeExit => {
                 // What is on top of it has lost its end.
-                if let Some(at) = open.iter().rposition(|(function, _)| *function == site.function) {
+                if let Some(at) = open
+                    .iter()
+                    .rposition(|(function, _)| *function == site.function)
+                {
                     let begun = open[at].1;
                     open.truncate(at);
                     row.durations.push(event.ticks.saturating_sub(begun));
@@ -71,7 +77,11 @@ impl Statistics {
     /// # Errors
     /// What `to` says.
     pub fn write(&self, to: &mut impl Write, time: &Time) -> io::Result<()> {
-        writeln!(to, "{:>10} {:>12} {:>12}  site", "events", "median ns", "longest ns")?;
+        writeln!(
+            to,
+            "{:>10} {:>12} {:>12}  site",
+            "events", "median ns", "longest ns"
+        )?;
         let origin = time.ns(0);
         for row in self.rows() {
             let mut durations = row.durations.clone();
@@ -81,7 +91,12 @@ impl Statistics {
                 ns.map_or_else(|| "-".to_owned(), |ns| format!("{ns:.0}"))
             };
             let (median, longest) = (ns(durations.get(durations.len() / 2)), ns(durations.last()));
-            write!(to, "{:>10} {median:>12} {longest:>12}  {}", row.count, short(&row.site.function))?;
+            write!(
+                to,
+                "{:>10} {median:>12} {longest:>12}  {}",
+                row.count,
+                short(&row.site.function)
+            )?;
             for caller in &row.site.callers {
                 write!(to, " < {}", short(caller))?;
             }
@@ -93,7 +108,11 @@ impl Statistics {
             writeln!(to, "{end} ({}:{})", row.site.file, row.site.line)?;
         }
         if self.unknown > 0 {
-            writeln!(to, "{:>10} events that the driver file does not have", self.unknown)?;
+            writeln!(
+                to,
+                "{:>10} events that the driver file does not have",
+                self.unknown
+            )?;
         }
         Ok(())
     }

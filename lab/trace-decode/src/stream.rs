@@ -231,7 +231,9 @@ impl<'c> Stream<'c> {
     /// Where to go on reading a ring.
     #[must_use]
     pub fn next(&self, ring: u32) -> u64 {
-        let place = usize::try_from(ring).ok().and_then(|ring| self.places.get(ring));
+        let place = usize::try_from(ring)
+            .ok()
+            .and_then(|ring| self.places.get(ring));
         place.map_or(0, |place| place.next)
     }
 
@@ -246,7 +248,9 @@ impl<'c> Stream<'c> {
     ) -> Result<(), TraceError> {
         let (slots, rest) = slots.as_chunks::<SLOT_BYTES>();
         if !rest.is_empty() || slots.len() as u64 != u64::from(reply.slots) {
-            return Err(TraceError::Malformed("a reply of another length than it says"));
+            return Err(TraceError::Malformed(
+                "a reply of another length than it says",
+            ));
         }
         let end = reply.first.checked_add(slots.len() as u64);
         if end.is_none_or(|end| end > reply.position) || reply.start > reply.first {
@@ -366,7 +370,9 @@ fn wanted(site: &Site, words: &[u64]) -> usize {
             Kind::Guid => 2,
             Kind::Text | Kind::Bytes => {
                 let length = words.get(count).map_or(0, |word| word & !CUT);
-                1 + usize::try_from(length.div_ceil(8)).unwrap_or(usize::MAX).min(MOST_WORDS)
+                1 + usize::try_from(length.div_ceil(8))
+                    .unwrap_or(usize::MAX)
+                    .min(MOST_WORDS)
             }
             _ => 1,
         };
@@ -396,7 +402,10 @@ fn event_at(catalogue: &Catalogue, slots: &Slots<'_>, position: u64) -> Found {
     let mut words = vec![a, b];
     let mut count = 1;
     while slots_of(wanted(site, &words)) > count {
-        let Some(more) = slots.get(position + count as u64).filter(|slot| slot.id() == 0) else {
+        let Some(more) = slots
+            .get(position + count as u64)
+            .filter(|slot| slot.id() == 0)
+        else {
             return Found::Nothing;
         };
         words.extend(more.words());

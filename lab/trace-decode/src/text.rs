@@ -50,7 +50,11 @@ impl Printer {
         let lane = if event.at_dispatch { '!' } else { ' ' };
         write!(to, " [{:>3}]{lane}", event.processor)?;
         let Some(site) = &event.site else {
-            return writeln!(to, " an event that the driver file does not have: id {:#x}", event.id);
+            return writeln!(
+                to,
+                " an event that the driver file does not have: id {:#x}",
+                event.id
+            );
         };
         self.site(to, site)?;
         for (name, value) in values(site, event.words.as_slice()) {
@@ -73,7 +77,13 @@ impl Printer {
             Form::Enter => "> ",
             Form::Exit | Form::ScopeExit => "< ",
         };
-        write!(to, " {on}{:<11}{off} {:<8} {mark}{}", site.level.name(), site.flag_name, short(&site.function))?;
+        write!(
+            to,
+            " {on}{:<11}{off} {:<8} {mark}{}",
+            site.level.name(),
+            site.flag_name,
+            short(&site.function)
+        )?;
         for caller in &site.callers {
             write!(to, " < {}", short(caller))?;
         }

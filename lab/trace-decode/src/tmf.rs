@@ -65,7 +65,13 @@ fn guid([time, bytes, checksum]: [u32; 3]) -> String {
 
 /// The item of an argument, and how its number is written; `None` if there is none.
 fn item(field: &Field) -> Option<(String, &'static str)> {
-    if !field.names.is_empty() && field.names.iter().map(|(value, _)| *value).eq(0..field.names.len() as u64) {
+    if !field.names.is_empty()
+        && field
+            .names
+            .iter()
+            .map(|(value, _)| *value)
+            .eq(0..field.names.len() as u64)
+    {
         let names: Vec<_> = field.names.iter().map(|(_, name)| name.as_str()).collect();
         return Some((format!("ItemListLong({})", names.join(",")), "s"));
     }
@@ -83,7 +89,13 @@ fn item(field: &Field) -> Option<(String, &'static str)> {
     Some((item.to_owned(), form))
 }
 
-fn message(to: &mut String, guid: &str, driver: &str, number: usize, site: &Site) -> core::fmt::Result {
+fn message(
+    to: &mut String,
+    guid: &str,
+    driver: &str,
+    number: usize,
+    site: &Site,
+) -> core::fmt::Result {
     let file = site.file.rsplit(['/', '\\']).next().unwrap_or(&site.file);
     writeln!(to, "{guid} {driver} // SRC={file} MJ= MN=")?;
     let identifier = |text: &str| text.replace(|letter: char| !letter.is_ascii_alphanumeric(), "_");
@@ -93,9 +105,18 @@ fn message(to: &mut String, guid: &str, driver: &str, number: usize, site: &Site
         write!(chain, " < {caller}")?;
     }
     let physical = site.callers.last().unwrap_or(&site.function);
-    let fields = site.fields.iter().filter_map(|field| Some((field, item(field)?)));
+    let fields = site
+        .fields
+        .iter()
+        .filter_map(|field| Some((field, item(field)?)));
     let fields: Vec<_> = (FIRST_NUMBER..).zip(fields).collect();
-    write!(to, "#typev {}_{} {number} \"%0[{}]", identifier(file), site.line, escaped(&chain))?;
+    write!(
+        to,
+        "#typev {}_{} {number} \"%0[{}]",
+        identifier(file),
+        site.line,
+        escaped(&chain)
+    )?;
     if !site.text.is_empty() {
         write!(to, " {}", escaped(&site.text))?;
     }

@@ -60,7 +60,10 @@ impl fmt::Display for Value {
 /// As Windows writes it: three little-endian numbers, then bytes.
 fn guid(f: &mut fmt::Formatter<'_>, bytes: &[u8; 16]) -> fmt::Result {
     let [a, b, c, d, e, g, h, i, rest @ ..] = bytes;
-    write!(f, "{{{d:02x}{c:02x}{b:02x}{a:02x}-{g:02x}{e:02x}-{i:02x}{h:02x}-")?;
+    write!(
+        f,
+        "{{{d:02x}{c:02x}{b:02x}{a:02x}-{g:02x}{e:02x}-{i:02x}{h:02x}-"
+    )?;
     for (index, byte) in rest.iter().enumerate() {
         let dash = if index == 2 { "-" } else { "" };
         write!(f, "{dash}{byte:02x}")?;

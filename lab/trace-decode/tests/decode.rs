@@ -91,7 +91,11 @@ fn push_bytes(words: &mut Vec<u64>, bytes: &[u8]) {
 }
 
 fn recorded() -> impl Strategy<Value = Recorded> {
-    let words = (1u32..7, any::<[u64; 4]>(), proptest::collection::vec(any::<u8>(), 0..20));
+    let words = (
+        1u32..7,
+        any::<[u64; 4]>(),
+        proptest::collection::vec(any::<u8>(), 0..20),
+    );
     words.prop_map(|(id, numbers, bytes)| {
         let [a, b, c, d] = numbers;
         let mut words = Vec::new();
@@ -249,13 +253,24 @@ proptest! {
 
 #[test]
 fn what_is_wrong_with_a_trace_is_said() {
-    let (bytes, _) = traced(&[Recorded { id: 2, words: vec![7] }], &[]);
+    let (bytes, _) = traced(
+        &[Recorded {
+            id: 2,
+            words: vec![7],
+        }],
+        &[],
+    );
     let error = |bytes: &[u8]| show(&catalogue(), bytes).unwrap_err();
     assert_eq!(error(b"something else"), TraceError::NoTrace);
     assert_eq!(error(&bytes[..20]), TraceError::CutOff(20));
     assert_eq!(error(&bytes[..bytes.len() - 1]), TraceError::CutOff(56));
     assert_eq!(show(&catalogue(), &bytes), Ok((1, 0)));
-    let other = Catalogue::of(Vec::new(), Build { identity: [9, 2, 3] });
+    let other = Catalogue::of(
+        Vec::new(),
+        Build {
+            identity: [9, 2, 3],
+        },
+    );
     let header = Header::new(information()).unwrap();
     assert_eq!(
         header.check(&other).unwrap_err().to_string(),
@@ -280,12 +295,23 @@ fn an_event_that_is_not_complete_is_waited_for_and_then_lost() {
     let early = Slot::new(SLOTS + 1, 2, [4, 7, 0]);
     let bytes = |slots: [Slot; 2]| slots.map(Slot::to_bytes).concat();
     let mut batch = Batch::default();
-    stream.push(&reply, &bytes([Slot([0; 4]), early]), &mut batch).unwrap();
+    stream
+        .push(&reply, &bytes([Slot([0; 4]), early]), &mut batch)
+        .unwrap();
     assert!(batch.events.is_empty() && stream.next(0) == SLOTS);
-    stream.push(&reply, &bytes([late, early]), &mut batch).unwrap();
+    stream
+        .push(&reply, &bytes([late, early]), &mut batch)
+        .unwrap();
     assert_eq!(batch.events.len(), 2);
     batch.sort();
-    assert_eq!(batch.events.iter().map(|event| event.words.as_slice()[0]).collect::<Vec<_>>(), [7, 6]);
+    assert_eq!(
+        batch
+            .events
+            .iter()
+            .map(|event| event.words.as_slice()[0])
+            .collect::<Vec<_>>(),
+        [7, 6]
+    );
     // Four positions later nothing of it is in the ring any more.
     (reply.first, reply.position, reply.slots) = (SLOTS + 6, SLOTS + 6, 0);
     stream.push(&reply, &[], &mut batch).unwrap();
@@ -295,17 +321,49 @@ fn an_event_that_is_not_complete_is_waited_for_and_then_lost() {
 #[test]
 fn arguments_are_shown_as_what_they_are() {
     use Kind::{Bool, Bytes, ControlCode, Guid, Hex, NtStatus, ScsiStatus, Signed, Text};
-    let site = site(1, &[Signed, Bool, Hex, NtStatus, ScsiStatus, ControlCode, Guid, Text, Bytes]);
+    let site = site(
+        1,
+        &[
+            Signed,
+            Bool,
+            Hex,
+            NtStatus,
+            ScsiStatus,
+            ControlCode,
+            Guid,
+            Text,
+            Bytes,
+        ],
+    );
     let words = [
-        (-5i64).cast_unsigned(), 1, 0xAB, 0xC000_0001, 2, 0x22_2000,
-        0x4444_3333_1111_2222, 0x0807_0605_0403_0201, 3, 0x63_62_61, 1 << 63 | 1, 0xFF,
+        (-5i64).cast_unsigned(),
+        1,
+        0xAB,
+        0xC000_0001,
+        2,
+        0x22_2000,
+        0x4444_3333_1111_2222,
+        0x0807_0605_0403_0201,
+        3,
+        0x63_62_61,
+        1 << 63 | 1,
+        0xFF,
     ];
-    let shown: Vec<_> = values(&site, &words).map(|(_, value)| value.to_string()).collect();
+    let shown: Vec<_> = values(&site, &words)
+        .map(|(_, value)| value.to_string())
+        .collect();
     assert_eq!(
         shown,
         [
-            "-5", "true", "0xab", "STATUS_UNSUCCESSFUL", "CHECK CONDITION", "0x222000",
-            "{11112222-3333-4444-0102-030405060708}", "\"abc\"", "ff…",
+            "-5",
+            "true",
+            "0xab",
+            "STATUS_UNSUCCESSFUL",
+            "CHECK CONDITION",
+            "0x222000",
+            "{11112222-3333-4444-0102-030405060708}",
+            "\"abc\"",
+            "ff…",
         ]
     );
     assert!(values(&site, &[]).all(|(_, value)| value == Value::Missing));
@@ -319,7 +377,10 @@ fn half_a_million_events_are_decoded_in_less_than_a_second() {
     const ROUNDS: u64 = 128;
     let catalogue = catalogue();
     let slots = u32::try_from(SLOTS).unwrap();
-    let information = Information { slots, ..information() };
+    let information = Information {
+        slots,
+        ..information()
+    };
     let mut stream = Stream::new(&catalogue, Header::new(information).unwrap());
     let replies: Vec<_> = (1..=ROUNDS)
         .map(|round| {
@@ -346,6 +407,9 @@ fn half_a_million_events_are_decoded_in_less_than_a_second() {
     }
     let took = started.elapsed();
     assert_eq!(stream.counts(), (SLOTS * ROUNDS, 0));
-    println!("{} ns for an event", took.as_nanos() / u128::from(SLOTS * ROUNDS));
+    println!(
+        "{} ns for an event",
+        took.as_nanos() / u128::from(SLOTS * ROUNDS)
+    );
     assert!(took.as_secs_f64() < 1.0, "{took:?}");
 }

@@ -52,7 +52,13 @@ pub fn write(line: &mut impl Write, site: &Site, words: &[u64]) -> core::fmt::Re
         Form::Enter => " >",
         Form::Exit | Form::ScopeExit => " <",
     };
-    write!(line, "[{}] {}{mark} {}", site.level.name(), site.module, site.text)?;
+    write!(
+        line,
+        "[{}] {}{mark} {}",
+        site.level.name(),
+        site.module,
+        site.text
+    )?;
     let mut words = words.iter().copied();
     for field in site.fields {
         let word = words.next().unwrap_or(0);

@@ -31,7 +31,10 @@
     clippy::panic,
     clippy::indexing_slicing
 )]
-#![cfg_attr(test, expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests"))]
+#![cfg_attr(
+    test,
+    expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")
+)]
 
 pub mod argument;
 pub mod debug;

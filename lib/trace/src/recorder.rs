@@ -165,9 +165,11 @@ pub fn withdraw() {
 /// No ring may go while the result is used.
 pub(crate) unsafe fn ring<'a>(processor: usize, lane: Lane) -> &'a Ring {
     let index = lane as usize * MOST_PROCESSORS + processor % MOST_PROCESSORS;
-    let ring = RINGS.get(index).map_or((&raw const SINK).cast_mut(), |place| {
-        place.load(Ordering::Acquire)
-    });
+    let ring = RINGS
+        .get(index)
+        .map_or((&raw const SINK).cast_mut(), |place| {
+            place.load(Ordering::Acquire)
+        });
     // SAFETY: the sink, or a ring that was published and lives: as both callers promise.
     unsafe { &*ring }
 }

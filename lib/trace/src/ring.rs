@@ -11,8 +11,8 @@
 //! `thunk`, which do the same in assembly; the reader is this one.
 
 use core::sync::atomic::{AtomicU64, Ordering};
-use trace_format::slot::{self, FIRST_WORDS, NEXT_WORDS};
 use trace_format::Slot;
+use trace_format::slot::{self, FIRST_WORDS, NEXT_WORDS};
 
 /// A word that several processors touch: `AtomicU64`, or a model checker's.
 pub trait Word {
@@ -130,7 +130,9 @@ mod tests {
             Self {
                 position: AtomicU64::new(slots as u64),
                 limit: AtomicU64::new(limit),
-                slots: (0..slots).map(|_| [const { AtomicU64::new(0) }; 4]).collect(),
+                slots: (0..slots)
+                    .map(|_| [const { AtomicU64::new(0) }; 4])
+                    .collect(),
             }
         }
 
@@ -147,7 +149,11 @@ mod tests {
     fn nothing_is_in_a_new_ring() {
         let memory = Memory::new(8, u64::MAX);
         assert!(memory.view().window(8).is_empty());
-        assert!((0..64).skip(1).all(|position| memory.view().read(position).is_none()));
+        assert!(
+            (0..64)
+                .skip(1)
+                .all(|position| memory.view().read(position).is_none())
+        );
     }
 
     #[test]
@@ -158,8 +164,15 @@ mod tests {
         }
         let window = memory.view().window(4);
         assert_eq!(window, 4..14);
-        let kept: Vec<_> = window.map(|position| memory.view().read(position)).collect();
-        assert!(kept[..4].iter().zip(0..).all(|(slot, word)| slot.unwrap().words()[1] == word));
+        let kept: Vec<_> = window
+            .map(|position| memory.view().read(position))
+            .collect();
+        assert!(
+            kept[..4]
+                .iter()
+                .zip(0..)
+                .all(|(slot, word)| slot.unwrap().words()[1] == word)
+        );
         assert!(kept[4..].iter().all(Option::is_none));
     }
 

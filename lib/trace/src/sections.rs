@@ -52,7 +52,7 @@ core::arch::global_asm!(
 );
 
 // Off Windows, the linker makes labels around sections whose names are C identifiers.
-#[cfg(not(windows))]
+#[cfg(all(not(windows), not(miri), any(flavour = "cold", flavour = "all")))]
 core::arch::global_asm!(
     ".pushsection drydock_switches,\"aw\"",
     ".p2align 2",
@@ -88,6 +88,8 @@ pub(crate) fn switches() -> (*const Switch, *const Switch) {
 /// A flavour that records nothing has no switches, and an interpreter no sections.
 #[cfg(not(all(not(miri), any(flavour = "cold", flavour = "all"))))]
 pub(crate) fn switches() -> (*const Switch, *const Switch) {
-    let nothing = core::ptr::NonNull::<Switch>::dangling().as_ptr().cast_const();
+    let nothing = core::ptr::NonNull::<Switch>::dangling()
+        .as_ptr()
+        .cast_const();
     (nothing, nothing)
 }

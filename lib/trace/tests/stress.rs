@@ -20,7 +20,9 @@ fn second(first: u64) -> u64 {
 
 fn events() -> u64 {
     let wanted = std::env::var("TRACE_STRESS_EVENTS").ok();
-    wanted.and_then(|text| text.parse().ok()).unwrap_or(2_000_000)
+    wanted
+        .and_then(|text| text.parse().ok())
+        .unwrap_or(2_000_000)
 }
 
 /// What a reader found.
@@ -81,16 +83,31 @@ fn be_interrupted() {
         let mut action: libc::sigaction = std::mem::zeroed();
         action.sa_sigaction = interrupt as *const () as usize;
         action.sa_flags = libc::SA_RESTART;
-        assert_eq!(libc::sigaction(libc::SIGUSR1, &raw const action, std::ptr::null_mut()), 0);
+        assert_eq!(
+            libc::sigaction(libc::SIGUSR1, &raw const action, std::ptr::null_mut()),
+            0
+        );
         let mut event: libc::sigevent = std::mem::zeroed();
         event.sigev_notify = libc::SIGEV_THREAD_ID;
         event.sigev_signo = libc::SIGUSR1;
         event.sigev_notify_thread_id = libc::gettid();
         let mut timer: libc::timer_t = std::mem::zeroed();
-        assert_eq!(libc::timer_create(libc::CLOCK_MONOTONIC, &raw mut event, &raw mut timer), 0);
-        let period = libc::timespec { tv_sec: 0, tv_nsec: 20_000 };
-        let every = libc::itimerspec { it_interval: period, it_value: period };
-        assert_eq!(libc::timer_settime(timer, 0, &raw const every, std::ptr::null_mut()), 0);
+        assert_eq!(
+            libc::timer_create(libc::CLOCK_MONOTONIC, &raw mut event, &raw mut timer),
+            0
+        );
+        let period = libc::timespec {
+            tv_sec: 0,
+            tv_nsec: 20_000,
+        };
+        let every = libc::itimerspec {
+            it_interval: period,
+            it_value: period,
+        };
+        assert_eq!(
+            libc::timer_settime(timer, 0, &raw const every, std::ptr::null_mut()),
+            0
+        );
     }
 }
 
@@ -132,7 +149,8 @@ fn interrupted(number: usize, slots: usize, events: u64) -> (u64, u64, Found) {
     let found = std::thread::scope(|scope| {
         scope.spawn(|| {
             let here = &Processor::become_one(number, slots).expect("a processor");
-            give.send(here.lane(Lane::Dispatch)).expect("the reader waits");
+            give.send(here.lane(Lane::Dispatch))
+                .expect("the reader waits");
             select(5, STRESS.mask());
             be_interrupted();
             for number in 0..events {

@@ -34,7 +34,9 @@ pub(super) fn device_of(image: &Image) -> Option<String> {
     let bytes = image.file();
     ["\\??\\", "\\DosDevices\\"].into_iter().find_map(|prefix| {
         let wide: Vec<u8> = prefix.encode_utf16().flat_map(u16::to_le_bytes).collect();
-        let at = bytes.windows(wide.len()).position(|window| window == wide)?;
+        let at = bytes
+            .windows(wide.len())
+            .position(|window| window == wide)?;
         let units = bytes[at + wide.len()..].as_chunks::<2>().0.iter();
         let name = units
             .map_while(|unit| char::from_u32(u16::from_le_bytes(*unit).into()))
@@ -95,14 +97,21 @@ impl Live {
         let size = u32::try_from(size_of::<Information>())?;
         let answer = self.call(Call::Query, &[], size)?;
         let Ok(information) = Information::read_from_bytes(&answer) else {
-            bail!("the driver describes its trace in {} bytes, not {size}", answer.len());
+            bail!(
+                "the driver describes its trace in {} bytes, not {size}",
+                answer.len()
+            );
         };
         Ok(Header::new(information)?)
     }
 
     /// Chooses what is recorded.
     pub(super) fn select(&self, wanted: &Wanted<'_>, catalogue: &Catalogue) -> anyhow::Result<()> {
-        let mode = if wanted.keep_first { Mode::StopWhenFull } else { Mode::Overwrite };
+        let mode = if wanted.keep_first {
+            Mode::StopWhenFull
+        } else {
+            Mode::Overwrite
+        };
         let by_function = !wanted.functions.is_empty();
         let selection = Selection {
             level: if by_function { 0 } else { wanted.level as u32 },
@@ -125,7 +134,10 @@ impl Live {
                 on: 1,
             })
             .collect();
-        ensure!(!by_function || !on.is_empty(), "no event is in such a function");
+        ensure!(
+            !by_function || !on.is_empty(),
+            "no event is in such a function"
+        );
         for some in on.chunks(SWITCHES) {
             self.call(Call::Switch, some.as_bytes(), 0)?;
         }
@@ -191,7 +203,9 @@ impl Recording<'_> {
             let is_last = until.once
                 || status.is_some()
                 || is_readable(&interrupted)?
-                || until.duration.is_some_and(|limit| started.elapsed() >= limit);
+                || until
+                    .duration
+                    .is_some_and(|limit| started.elapsed() >= limit);
             let mut batch = Batch::default();
             let positions = self.look(&mut batch)?;
             if is_last {
@@ -243,7 +257,9 @@ impl Running {
             return Ok(Self(None));
         };
         let child = Command::new(program).args(rest).spawn();
-        Ok(Self(Some(child.with_context(|| format!("cannot run {program}"))?)))
+        Ok(Self(Some(
+            child.with_context(|| format!("cannot run {program}"))?,
+        )))
     }
 
     fn ended(&mut self) -> anyhow::Result<Option<ExitStatus>> {

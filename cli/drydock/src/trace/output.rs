@@ -59,7 +59,12 @@ impl Output {
     }
 
     /// Takes the events that are wanted, and all losses.
-    pub(super) fn batch(&mut self, batch: &Batch, time: &Time, filter: &Filter) -> anyhow::Result<()> {
+    pub(super) fn batch(
+        &mut self,
+        batch: &Batch,
+        time: &Time,
+        filter: &Filter,
+    ) -> anyhow::Result<()> {
         for loss in &batch.losses {
             match &mut self.sink {
                 Sink::Text(printer) => printer.loss(&mut self.to, loss)?,
@@ -68,7 +73,11 @@ impl Output {
                 Sink::Statistics(_) => {}
             }
         }
-        for event in batch.events.iter().filter(|event| filter.wants(event, time)) {
+        for event in batch
+            .events
+            .iter()
+            .filter(|event| filter.wants(event, time))
+        {
             match &mut self.sink {
                 Sink::Text(printer) => printer.event(&mut self.to, event, time)?,
                 Sink::Json => writeln!(self.to, "{}", json::event(event, time))?,
