@@ -244,7 +244,7 @@ mod image {
         let base = &raw const __ImageBase;
         let at = |offset: usize| {
             // SAFETY: the headers are mapped with the image, and begin on a page.
-            unsafe { base.add(offset).cast::<u32>().read_unaligned() }
+            unsafe { base.wrapping_add(offset).cast::<u32>().read_unaligned() }
         };
         let header = at(0x3C) as usize;
         [8, 24 + 56, 24 + 64].map(|offset| at(header + offset))

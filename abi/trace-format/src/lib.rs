@@ -3,7 +3,7 @@
 //! | module | what lies where |
 //! |---|---|
 //! | [`slot`] | a ring's slots: the events as they are recorded |
-//! | [`site`] | section `.trace` of the driver file: what the events mean |
+//! | [`site`] | section `PAGETRC` of the driver file: what the events mean |
 //! | [`request`] | device controls that start, choose and read |
 //!
 //! All numbers are little endian. docs/tracing.md shows the same byte by byte.

@@ -1,10 +1,10 @@
-//! Section `.trace` of a driver file: what its events mean.
+//! Section `PAGETRC` of a driver file: what its events mean.
 //!
 //! ```text
-//!  .trace$a   directory     where the rest is
-//!  .trace$d   descriptions  one for each call of a macro in the source
-//!  .trace$m   events        one for each copy of it in the machine code
-//!  .trace$n   tests         one for each copy of the test whether it is switched on
+//!  PAGETRC$a   directory     where the rest is
+//!  PAGETRC$d   descriptions  one for each call of a macro in the source
+//!  PAGETRC$m   events        one for each copy of it in the machine code
+//!  PAGETRC$n   tests         one for each copy of the test whether it is switched on
 //!  .tren$m    switches      what the tests look at; in memory, as they are written at run time
 //! ```
 //! A call that is inlined into three functions is three events with one description.
@@ -21,13 +21,14 @@ pub const SITE_MAGIC: [u8; 4] = *b"SITE";
 /// Version of everything in this crate.
 pub const VERSION: u32 = 1;
 
-/// Name of the section with directory, descriptions and records.
-pub const SECTION: &str = ".trace";
+/// Name of the section with directory, descriptions and records. The kernel may page out what begins with
+/// `PAGE`, and nothing in the driver reads it.
+pub const SECTION: &str = "PAGETRC";
 
 /// Name of the section with the switches.
 pub const SWITCH_SECTION: &str = ".tren";
 
-/// Beginning of section `.trace`: where the rest is.
+/// Beginning of section `PAGETRC`: where the rest is.
 #[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
 #[repr(C)]
 pub struct Directory {

@@ -24,7 +24,7 @@ pub(crate) enum Command {
     /// Dock a driver so that other processes can open it.
     Serve(serve::Arguments),
     /// Show what a driver recorded: live from a docked one, or from a file.
-    Trace(trace::Arguments),
+    Trace(Box<trace::Arguments>),
 }
 
 const EXIT_CODES: &str = "Exit codes: 0 done; 1 failed; 2 wrong usage; 3 the input is malformed; 4 the driver broke a rule.";

@@ -180,7 +180,9 @@ fn show(catalogue: &Catalogue, bytes: &[u8]) -> Result<(u64, u64), TraceError> {
     };
     let (mut statistics, mut trace) = (Statistics::default(), perfetto::Trace::default());
     for event in &batch.events {
-        filter.wants(event, &time);
+        if filter.wants(event, &time) {
+            sink.push(b' ');
+        }
         printer.event(&mut sink, event, &time).unwrap();
         sink.extend(json::event(event, &time).to_string().bytes());
         statistics.add(event);
@@ -192,7 +194,7 @@ fn show(catalogue: &Catalogue, bytes: &[u8]) -> Result<(u64, u64), TraceError> {
         trace.loss(loss);
     }
     statistics.write(&mut sink, &time).unwrap();
-    trace.into_bytes();
+    sink.extend(trace.into_bytes());
     Ok(stream.counts())
 }
 

@@ -23,7 +23,7 @@
 //! | [`recorder`] | the rings and switches of this driver |
 //!
 //! An event is an id, a time stamp and raw words; texts, names, types, file and line are in section
-//! `.trace` of the driver file, and never in memory that is not paged. docs/tracing.md has the format.
+//! `PAGETRC` of the driver file, and never in memory that is not paged. docs/tracing.md has the format.
 #![cfg_attr(not(test), no_std)]
 #![deny(
     clippy::unwrap_used,

@@ -198,7 +198,7 @@ macro_rules! __event {
     ($routine:ident $how:ident; $heat:ident $form:ident $level:ident, $flag:expr, $text:literal
         $(, $name:ident: $type:ty = $value:expr)* $(,)?) => {{
         const SITE: $crate::Site = $crate::__site!($heat $form $level, $flag, $text $(, $name: $type)*);
-        #[cfg_attr(windows, unsafe(link_section = ".trace$d"))]
+        #[cfg_attr(windows, unsafe(link_section = "PAGETRC$d"))]
         static DESCRIPTION: [u8; SITE.bytes()] = SITE.describe();
         $crate::__when_on!(DESCRIPTION, SITE, {
             #[allow(unused_mut, reason = "an event without arguments pushes none")]
@@ -227,7 +227,7 @@ macro_rules! __when_on {
                 ".p2align 2",
                 "4: .byte 0, {level}, {flag}, 0",
                 ".popsection",
-                ".pushsection .trace$n,\"dr\"",
+                ".pushsection PAGETRC$n,\"dr\"",
                 ".p2align 2",
                 ".long 4b@IMGREL, ({description})@IMGREL, 5f@IMGREL",
                 ".popsection",
@@ -283,7 +283,7 @@ macro_rules! __when_on {
                 ".p2align 2",
                 "4: .byte 0, {level}, {flag}, 0",
                 ".popsection",
-                ".pushsection .trace$n,\"dr\"",
+                ".pushsection PAGETRC$n,\"dr\"",
                 ".p2align 2",
                 ".long 4b@IMGREL",
                 ".long ({description})@IMGREL",
@@ -315,7 +315,7 @@ macro_rules! __short {
         // SAFETY: registers are as the routine has them.
         unsafe {
             core::arch::asm!(
-                ".pushsection .trace$m,\"dr\"",
+                ".pushsection PAGETRC$m,\"dr\"",
                 ".p2align 2",
                 "2: .long ({description})@IMGREL, 3f@IMGREL",
                 ".popsection",
@@ -393,7 +393,7 @@ macro_rules! __id {
         // SAFETY: gives a number.
         unsafe {
             core::arch::asm!(
-                ".pushsection .trace$m,\"dr\"",
+                ".pushsection PAGETRC$m,\"dr\"",
                 ".p2align 2",
                 "2: .long ({description})@IMGREL, 3f@IMGREL",
                 ".popsection",
@@ -423,7 +423,7 @@ macro_rules! __id {
         // SAFETY: gives an address.
         unsafe {
             core::arch::asm!(
-                ".pushsection .trace$m,\"dr\"",
+                ".pushsection PAGETRC$m,\"dr\"",
                 ".p2align 2",
                 "2: .long ({description})@IMGREL",
                 ".long 3f@IMGREL",

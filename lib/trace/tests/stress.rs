@@ -3,6 +3,10 @@
 //! `TRACE_STRESS_EVENTS` says how many events; the default is for every day.
 #![cfg(all(target_arch = "x86_64", target_os = "linux", not(miri)))]
 #![expect(unsafe_code, reason = "signals are interrupts here")]
+#![expect(
+    clippy::multiple_unsafe_ops_per_block,
+    reason = "a timer is made of several calls over the same local structures"
+)]
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
