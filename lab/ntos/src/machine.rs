@@ -354,6 +354,7 @@ impl Machine {
         CpuRegisters {
             rip: self.call_site(),
             gpr,
+            ..CpuRegisters::NONE
         }
     }
 

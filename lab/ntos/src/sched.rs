@@ -19,7 +19,7 @@ use crate::fiber::Fiber;
 use crate::layout::Slot;
 use crate::machine::{Machine, current};
 use crate::wait::Wait;
-use crate::{asm, guest};
+use crate::{asm, guest, seh};
 
 /// Index of a thread in its machine.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
@@ -87,6 +87,8 @@ pub(crate) struct Thread {
     pub(crate) cpu: Cell<usize>,
     /// Nested calls into driver code.
     pub(crate) depth: Cell<u32>,
+    /// Exceptions under way.
+    pub(crate) seh: seh::State,
 }
 
 /// Why the scheduler gave control back.
@@ -111,11 +113,16 @@ pub(crate) unsafe extern "sysv64" fn fiber_main(thread: u64) -> ! {
     }
 }
 
-/// Way out of a kernel call when the processor has the pending flag set.
-pub(crate) unsafe extern "efiapi" fn leave_kernel() {
+/// Way out of a kernel call when the processor has the pending flag set; 1 if an exception takes the
+/// place of the return.
+pub(crate) unsafe extern "efiapi" fn leave_kernel() -> u32 {
     let machine = current();
+    if machine.has_pending_exception() {
+        return 1;
+    }
     machine.cpu().set_pending(0);
     machine.yield_to_scheduler();
+    0
 }
 
 impl Machine {
@@ -398,6 +405,7 @@ impl Machine {
     /// Leaves the running fiber for good: its thread has ended inside a kernel call.
     pub(crate) fn abandon_fiber(&self, id: ThreadId) -> ! {
         self.thread(id).depth.set(0);
+        self.thread(id).seh.reset();
         self.thread(id).state.set(State::Free);
         let fiber = self.thread(id).fiber.get();
         // SAFETY: one host thread; the scheduler is about to switch away, and the frame laid out here

@@ -86,6 +86,6 @@ unsafe extern "C" fn on_timer(
         return;
     }
     // SAFETY: the kernel passes a valid context to an SA_SIGINFO handler; it is ours until we return.
-    let gregs = unsafe { &mut (*context.cast::<libc::ucontext_t>()).uc_mcontext.gregs };
-    machine.on_watchdog(signal, gregs);
+    let context = unsafe { &mut (*context.cast::<libc::ucontext_t>()).uc_mcontext };
+    machine.on_watchdog(signal, context);
 }
