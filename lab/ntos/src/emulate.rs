@@ -206,7 +206,7 @@ impl Machine {
     fn write_control(&self, register: Register, value: u64) -> Emulated {
         match (register, u8::try_from(value)) {
             (Register::CR8, Ok(irql)) if irql < 16 => {
-                self.cpu().set_irql(irql);
+                self.set_irql(irql);
                 if irql < DISPATCH_LEVEL {
                     self.cpu().set_pending(1);
                 }

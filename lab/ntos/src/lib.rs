@@ -7,7 +7,7 @@
 //!
 //! - running code: `asm`, `layout`, `fiber`, `thunk`, `cpu`, `sched`
 //! - time and waiting: `clock`, `timer`, `dpc`, `wait`, `affinity`
-//! - memory and objects: `memory`, `pool`, `buffers`, `mdl`, `object`, `process`, `security`, `registry`, `resources`
+//! - memory and objects: `memory`, `pool`, `paged`, `buffers`, `user`, `mdl`, `object`, `process`, `security`, `registry`, `resources`
 //! - requests: `irp`, `request`, `driver`
 //! - when things go wrong: `fault`, `seh`, `emulate`, `unwind`, `locate`
 
@@ -36,6 +36,7 @@ mod machine;
 mod mdl;
 mod memory;
 mod object;
+mod paged;
 mod pool;
 mod process;
 mod registry;
@@ -57,8 +58,8 @@ pub use driver::{Driver, DriverFile, Footprint, LoadError, Loaded};
 pub use findings::Stopped;
 pub use locate::{Symbol, Symbolize};
 pub use machine::{Config, MAX_CPUS, Machine, MachineError};
-pub use pool::PoolLevel;
-pub use request::{Client, Completion, FileId, Request};
+pub use pool::{Guard, PoolLevel};
+pub use request::{Client, Completion, FileId, Request, UserAddresses};
 pub use security::Privilege;
 
 /// Whether the lab provides an import of a driver.

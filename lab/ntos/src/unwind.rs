@@ -255,7 +255,12 @@ mod tests {
             ..Registers::default()
         };
         registers.set_rsp(0x8020);
-        assert!(unwind(&memory, &mut registers).expect("has a caller").handler.is_none());
+        assert!(
+            unwind(&memory, &mut registers)
+                .expect("has a caller")
+                .handler
+                .is_none()
+        );
     }
 
     #[test]

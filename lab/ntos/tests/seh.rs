@@ -3,7 +3,7 @@
 mod clang;
 
 use clang::{build, read};
-use lab_ntos::{Config, Loaded, LoadError, Machine};
+use lab_ntos::{Config, LoadError, Loaded, Machine};
 use lab_verifier::Finding;
 
 fn load(defines: &[&str], name: &str) -> Result<Loaded, LoadError> {

@@ -51,6 +51,14 @@ impl Machine {
     /// Address of an exported variable.
     pub(crate) fn variable(&self, name: &str) -> Option<u64> {
         let variable = Variable::by_name(name)?;
+        if matches!(
+            variable,
+            Variable::MmUserProbeAddress
+                | Variable::MmHighestUserAddress
+                | Variable::MmSystemRangeStart
+        ) {
+            self.probes_inline.set(true);
+        }
         let mut resources = self.resources.borrow_mut();
         let words = &mut resources.variables.words;
         if words.is_empty() {

@@ -62,12 +62,7 @@ exports! {
     fn RtlCaptureContext(ContextRecord: *mut CONTEXT) { current().capture_context(ContextRecord) }
 }
 
-fn unwind(
-    frame: *mut c_void,
-    ip: *mut c_void,
-    record: *mut EXCEPTION_RECORD,
-    value: *mut c_void,
-) {
+fn unwind(frame: *mut c_void, ip: *mut c_void, record: *mut EXCEPTION_RECORD, value: *mut c_void) {
     current().leave_kernel_to(Pending::Unwind(Target {
         frame: frame as u64,
         ip: ip as u64,

@@ -64,13 +64,7 @@ impl Machine {
     }
 
     /// Asks one frame's handler; returns if it does not want the exception.
-    fn search_frame(
-        &self,
-        thread: ThreadId,
-        walk: &mut Search,
-        frame: &Frame,
-        handler: &Handler,
-    ) {
+    fn search_frame(&self, thread: ThreadId, walk: &mut Search, frame: &Frame, handler: &Handler) {
         let mut caller = context_of(&frame.caller);
         let mut dispatcher = dispatcher_context(frame, handler, &raw mut caller, 0);
         let segment = Segment {
@@ -156,7 +150,8 @@ impl Machine {
     ) {
         let mut context = context_of(&frame.registers);
         let mut dispatcher = dispatcher_context(frame, handler, &raw mut context, target.ip);
-        let mut flags = get!(record, ExceptionFlags) & EXCEPTION_NONCONTINUABLE | EXCEPTION_UNWINDING;
+        let mut flags =
+            get!(record, ExceptionFlags) & EXCEPTION_NONCONTINUABLE | EXCEPTION_UNWINDING;
         if target.frame == 0 {
             flags |= EXCEPTION_EXIT_UNWIND;
         }
@@ -242,7 +237,12 @@ impl Machine {
         let (code, address) = (get!(record, ExceptionCode), get!(record, ExceptionAddress));
         self.violate(
             RuleId::UnhandledException,
-            [u64::from(broken.status.to_u32()), address as u64, u64::from(code.to_u32()), 0],
+            [
+                u64::from(broken.status.to_u32()),
+                address as u64,
+                u64::from(code.to_u32()),
+                0,
+            ],
             format!("{}: {} for exception {code}", broken.status, broken.why),
         )
     }

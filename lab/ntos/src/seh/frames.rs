@@ -113,7 +113,10 @@ impl Machine {
             let image = &module.image;
             let rva = image.rva_of(image.origin_of(rip)?)?;
             let entry = image.image().function_entry_at(rva);
-            Some((image.base(), entry.map_or(0, |entry| image.address_of(entry))))
+            Some((
+                image.base(),
+                entry.map_or(0, |entry| image.address_of(entry)),
+            ))
         })?
     }
 

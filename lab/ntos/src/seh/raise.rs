@@ -146,7 +146,8 @@ pub(crate) extern "sysv64" fn enter_raised(vectors: *const [u128; 10]) -> ! {
     let mut registers = machine.call_registers();
     registers.xmm[6..].copy_from_slice(&guest::read(vectors));
     let thread = machine.running.get();
-    let pending = thread.and_then(|thread| Some((thread, machine.thread(thread).seh.pending.take()?)));
+    let pending =
+        thread.and_then(|thread| Some((thread, machine.thread(thread).seh.pending.take()?)));
     match pending {
         Some((thread, pending)) => machine.leave_to(thread, &registers, pending),
         None => unreachable!("a thunk comes here for a pending exception only"),

@@ -53,8 +53,8 @@ fn released(instruction: &Instruction, registers: &Registers, frame_register: u8
         return None;
     }
     if instruction.mnemonic() == Mnemonic::Add {
-        let constant = instruction.op1_kind() != OpKind::Register
-            && instruction.op1_kind() != OpKind::Memory;
+        let constant =
+            instruction.op1_kind() != OpKind::Register && instruction.op1_kind() != OpKind::Memory;
         return constant.then(|| registers.rsp().wrapping_add(instruction.immediate(1)));
     }
     let base = instruction.memory_base();

@@ -32,7 +32,7 @@ const LINK: &[&str] = &[
 ];
 
 /// Builds a driver from a source in `tests/data`.
-pub fn build(source: &str, name: &str, defines: &[&str]) -> PathBuf {
+pub(crate) fn build(source: &str, name: &str, defines: &[&str]) -> PathBuf {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR"));
     let input = Path::new(env!("CARGO_MANIFEST_DIR"))
         .join("tests/data")
@@ -49,16 +49,16 @@ pub fn build(source: &str, name: &str, defines: &[&str]) -> PathBuf {
 }
 
 fn run(command: &mut Command, package: &str) {
-    let run = command
-        .output()
-        .unwrap_or_else(|error| panic!("cannot run {package}: {error}; it is in Debian's packages clang, lld and mingw-w64"));
+    let run = command.output().unwrap_or_else(|error| {
+        panic!("cannot run {package}: {error}; it is in Debian's packages clang, lld and mingw-w64")
+    });
     let messages = String::from_utf8_lossy(&run.stderr);
     let more = String::from_utf8_lossy(&run.stdout);
     assert!(run.status.success(), "{package} refuses:\n{messages}{more}");
 }
 
 /// Reads a built driver.
-pub fn read(path: &Path) -> DriverFile {
+pub(crate) fn read(path: &Path) -> DriverFile {
     let bytes = std::fs::read(path).expect("the linker wrote the driver");
     let image = Image::parse(&bytes).expect("a driver");
     DriverFile {

@@ -17,7 +17,7 @@ impl Machine {
                 format!("the IRQL was raised from {old} to {irql}"),
             );
         }
-        self.cpu().set_irql(irql);
+        self.set_irql(irql);
         old
     }
 
@@ -31,7 +31,7 @@ impl Machine {
                 format!("the IRQL was lowered from {old} to {irql}"),
             );
         }
-        self.cpu().set_irql(irql);
+        self.set_irql(irql);
         if irql < DISPATCH_LEVEL && !self.cpu().dpcs.borrow().is_empty() {
             self.cpu().set_pending(1);
         }
