@@ -15,6 +15,8 @@ pub(crate) mod data;
 mod dbg;
 pub(crate) mod ex;
 mod hal;
+pub(crate) mod hal_dispatch;
+mod interrupt;
 pub(crate) mod io;
 mod ke;
 mod mm;
@@ -30,6 +32,7 @@ mod zw;
 /// Every export, in the order of `nt::contracts()`.
 pub(crate) fn all() -> impl Iterator<Item = Export> {
     ke::exports()
+        .chain(interrupt::exports())
         .chain(ex::exports())
         .chain(io::exports())
         .chain(mm::exports())

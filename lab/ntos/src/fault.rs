@@ -23,6 +23,7 @@ use crate::unwind::Registers;
 
 /// x86 exception vectors, as `gregs[REG_TRAPNO]` has them.
 const DIVIDE_ERROR: i64 = 0;
+const DEBUG: i64 = 1;
 const INVALID_OPCODE: i64 = 6;
 const GENERAL_PROTECTION: i64 = 13;
 const PAGE_FAULT: i64 = 14;
@@ -145,11 +146,12 @@ impl Machine {
         let rip = gregs[libc::REG_RIP as usize].cast_unsigned();
         let in_driver = self.with_module(rip, |_| ()).is_some();
         let vector = gregs[libc::REG_TRAPNO as usize];
-        if in_driver && vector != PAGE_FAULT {
-            match self.emulate(gregs) {
-                Emulated::Done => return true,
-                Emulated::Fault | Emulated::NotPrivileged => {}
-            }
+        if vector == DEBUG && self.on_step(in_driver, gregs) {
+            return true;
+        }
+        if in_driver && vector != PAGE_FAULT && self.emulate(gregs) == Emulated::Done {
+            self.behind_emulated(gregs);
+            return true;
         }
         let error = gregs[libc::REG_ERR as usize];
         let wild_jump = vector == PAGE_FAULT && error & 16 != 0;
@@ -169,14 +171,15 @@ impl Machine {
         true
     }
 
-    /// The watchdog's limit is over: stops the driver, if it is its code that runs.
-    pub(crate) fn on_watchdog(&self, signal: i32, gregs: &mut [i64; 23]) {
+    /// The watchdog's limit is over: stops the driver if it is its code that runs, else false.
+    pub(crate) fn on_watchdog(&self, signal: i32, gregs: &mut [i64; 23]) -> bool {
         let running = self
             .running
             .get()
             .is_some_and(|id| self.thread(id).depth.get() > 0);
         let registers = registers_of(gregs);
-        if running && self.with_module(registers.rip, |_| ()).is_some() {
+        let in_driver = running && self.with_module(registers.rip, |_| ()).is_some();
+        if in_driver {
             let capture = Capture {
                 signal,
                 vector: -1,
@@ -185,6 +188,7 @@ impl Machine {
             };
             self.redirect(gregs, capture);
         }
+        in_driver
     }
 
     /// Makes the interrupted thread go on in [`landed`].
@@ -323,11 +327,7 @@ impl Machine {
     fn classify_exception(&self, capture: Capture) -> (RuleId, [u64; 4], String) {
         let rip = capture.registers.rip;
         if capture.signal == libc::SIGVTALRM {
-            return (
-                RuleId::Hang,
-                [rip, 0, 0, 0],
-                "the driver ran for longer than the limit without giving control back".into(),
-            );
+            return self.overdue_words(rip);
         }
         if let Some((rule, parameters, what)) = self.refused_instruction(&capture) {
             return (rule, parameters, what);

@@ -6,7 +6,8 @@
 //! `exports`, and every rule it breaks ends in a finding.
 //!
 //! - running code: `asm`, `layout`, `fiber`, `thunk`, `cpu`, `sched`
-//! - time and waiting: `clock`, `timer`, `dpc`, `wait`, `affinity`
+//! - time and waiting: `clock`, `timer`, `dpc`, `interrupt`, `wait`, `affinity`, `latency`
+//! - at one instruction: `step`
 //! - memory and objects: `memory`, `pool`, `buffers`, `mdl`, `object`, `process`, `security`, `registry`, `resources`
 //! - requests: `irp`, `request`, `driver`
 //! - when things go wrong: `fault`, `emulate`, `unwind`, `locate`
@@ -28,7 +29,9 @@ mod fiber;
 mod files;
 mod format;
 mod guest;
+mod interrupt;
 mod irp;
+mod latency;
 mod layout;
 mod locate;
 mod machine;
@@ -43,6 +46,7 @@ mod resources;
 mod sched;
 mod security;
 mod shared_page;
+mod step;
 mod thunk;
 mod timer;
 mod unwind;
@@ -51,11 +55,15 @@ mod watchdog;
 
 pub use clock::ClockKind;
 pub use driver::{Driver, DriverFile, Footprint, LoadError, Loaded};
+pub use interrupt::LineError;
+pub use latency::{Bucket, Distribution, Latency, Longest};
 pub use locate::{Symbol, Symbolize};
 pub use machine::{Config, MAX_CPUS, Machine, MachineError, Stopped};
 pub use pool::PoolLevel;
 pub use request::{Client, Completion, FileId, Request};
 pub use security::Privilege;
+pub use step::{Event, Hit, Plan, Steps};
+pub use watchdog::Limits;
 
 /// Whether the lab provides an import of a driver.
 pub fn provides(dll: &str, name: &str) -> bool {

@@ -2,6 +2,7 @@
 
 use nt::Variable;
 
+use crate::exports::hal_dispatch::hal_dispatch;
 use crate::machine::Machine;
 use crate::object::Kind;
 use crate::process::SYSTEM_PROCESS;
@@ -50,6 +51,9 @@ impl Machine {
     /// Address of an exported variable.
     pub(crate) fn variable(&self, name: &str) -> Option<u64> {
         let variable = Variable::by_name(name)?;
+        if variable == Variable::HalDispatchTable {
+            return Some(hal_dispatch());
+        }
         let mut resources = self.resources.borrow_mut();
         let words = &mut resources.variables.words;
         if words.is_empty() {
@@ -80,6 +84,8 @@ impl Machine {
             Variable::InitSafeBootMode
             | Variable::KdDebuggerEnabled
             | Variable::NlsMbCodePageTag => 0,
+            // The structure itself, not a pointer: see `variable`.
+            Variable::HalDispatchTable => 0,
             Variable::SeExports => se_exports(),
         }
     }
