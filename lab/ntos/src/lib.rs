@@ -27,6 +27,7 @@ mod exports;
 mod fault;
 mod fiber;
 mod files;
+mod findings;
 mod format;
 mod guest;
 mod interrupt;
@@ -55,14 +56,15 @@ mod watchdog;
 
 pub use clock::ClockKind;
 pub use driver::{Driver, DriverFile, Footprint, LoadError, Loaded};
+pub use findings::Stopped;
 pub use interrupt::LineError;
 pub use latency::{Bucket, Distribution, Latency, Longest};
 pub use locate::{Symbol, Symbolize};
-pub use machine::{Config, MAX_CPUS, Machine, MachineError, Stopped};
+pub use machine::{Config, MAX_CPUS, Machine, MachineError};
 pub use pool::PoolLevel;
 pub use request::{Client, Completion, FileId, Request};
 pub use security::Privilege;
-pub use step::{Event, Hit, Plan, Steps};
+pub use step::{Action, Event, Hit, Plan, Steps};
 pub use watchdog::Limits;
 
 /// Whether the lab provides an import of a driver.

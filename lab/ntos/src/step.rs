@@ -12,7 +12,7 @@
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
-use lab_verifier::Frame;
+use lab_verifier::{Frame, RuleId};
 use nt::ke::{DISPATCH_LEVEL, KIRQL};
 
 use crate::asm;
@@ -46,14 +46,17 @@ pub enum Event {
     Threads,
     /// The other processors run, and ready threads on them.
     Processors,
-    /// This is done first, then as `Processors`. It may begin requests, cancel them and raise
-    /// interrupts; it must not wait for anything.
-    Do(Rc<dyn Fn(&Machine)>),
 }
+
+/// What is done on the machine first: it may begin requests, cancel them and raise interrupts, and
+/// must not wait for anything.
+pub type Action = Rc<dyn Fn(&Machine)>;
 
 /// An event, and before which driver instruction of the window it happens (from 0).
 #[derive(Clone)]
 pub struct Plan {
+    /// What is done before it.
+    pub action: Option<Action>,
     /// What happens.
     pub event: Event,
     /// Before which instruction; `None` = never: the window is only counted.
@@ -88,7 +91,7 @@ pub(crate) struct Stepper {
     point: Cell<Option<u64>>,
     /// Last instruction pointer: a repeated string instruction is one instruction.
     last: Cell<u64>,
-    event: RefCell<Option<Event>>,
+    event: RefCell<Option<(Option<Action>, Event)>>,
     /// Instruction, IRQL and processor of the event.
     hit: Cell<Option<(u64, KIRQL, usize)>>,
 }
@@ -124,7 +127,7 @@ impl Stepper {
         self.last.set(0);
         self.hit.set(None);
         self.point.set(plan.point);
-        *self.event.borrow_mut() = Some(plan.event);
+        *self.event.borrow_mut() = Some((plan.action, plan.event));
         self.on.set(true);
     }
 
@@ -232,7 +235,6 @@ impl Machine {
             }
             Event::Threads => self.give_way(),
             Event::Processors => {}
-            Event::Do(action) => action(self),
         }
         self.held.set(self.running.get());
         Ok(())
@@ -260,19 +262,25 @@ impl Machine {
 pub(crate) unsafe extern "efiapi" fn preempt() {
     crate::exports::guard(|| {
         let machine = current();
-        let event = if machine.stepper.is_on() {
-            None
-        } else {
-            machine.stepper.event.borrow_mut().take()
-        };
-        if let Some(event) = event
-            && let Err(error) = machine.happen(&event)
-        {
-            machine.violate(
-                lab_verifier::RuleId::HostFault,
-                [0; 4],
-                format!("the planned event: {error}"),
-            );
+        // Without a plan it is an interrupt that the driver itself has just let in.
+        let planned = machine
+            .stepper
+            .hit
+            .get()
+            .is_some()
+            .then(|| machine.stepper.event.take())
+            .flatten();
+        if let Some((action, event)) = planned {
+            if let Some(action) = action {
+                action(machine);
+            }
+            if let Err(error) = machine.happen(&event) {
+                machine.violate(
+                    RuleId::HostFault,
+                    [0; 4],
+                    format!("the planned event: {error}"),
+                );
+            }
         }
         machine.cpu().take_requests();
         machine.nest_interrupts();
