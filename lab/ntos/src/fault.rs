@@ -169,8 +169,9 @@ impl Machine {
         true
     }
 
-    /// The watchdog's limit is over: stops the driver, if it is its code that runs.
-    pub(crate) fn on_watchdog(&self, signal: i32, gregs: &mut [i64; 23]) {
+    /// A signal that driver code is stopped by (the watchdog's, a refused system call's): whether it is its code
+    /// that runs.
+    pub(crate) fn on_watchdog(&self, signal: i32, gregs: &mut [i64; 23]) -> bool {
         let running = self
             .running
             .get()
@@ -184,7 +185,9 @@ impl Machine {
                 ..Capture::default()
             };
             self.redirect(gregs, capture);
+            return true;
         }
+        false
     }
 
     /// Makes the interrupted thread go on in [`landed`].
@@ -327,6 +330,13 @@ impl Machine {
                 RuleId::Hang,
                 [rip, 0, 0, 0],
                 "the driver ran for longer than the limit without giving control back".into(),
+            );
+        }
+        if capture.signal == libc::SIGSYS {
+            return (
+                RuleId::SystemCall,
+                [0xC000_0096, rip, 0, 0],
+                "a system call of the host".into(),
             );
         }
         if let Some((rule, parameters, what)) = self.refused_instruction(&capture) {

@@ -27,6 +27,7 @@ mod fault;
 mod fiber;
 mod files;
 mod format;
+mod gate;
 mod guest;
 mod irp;
 mod layout;
@@ -43,6 +44,7 @@ mod resources;
 mod sched;
 mod security;
 mod shared_page;
+mod survey;
 mod thunk;
 mod timer;
 mod unwind;
@@ -51,11 +53,13 @@ mod watchdog;
 
 pub use clock::ClockKind;
 pub use driver::{Driver, DriverFile, Footprint, LoadError, Loaded};
+pub use gate::catch_system_calls;
 pub use locate::{Symbol, Symbolize};
 pub use machine::{Config, MAX_CPUS, Machine, MachineError, Stopped};
 pub use pool::PoolLevel;
 pub use request::{Client, Completion, FileId, Request};
 pub use security::Privilege;
+pub use survey::{Device, Survey};
 
 /// Whether the lab provides an import of a driver.
 pub fn provides(dll: &str, name: &str) -> bool {
