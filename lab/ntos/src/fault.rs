@@ -171,7 +171,8 @@ impl Machine {
         true
     }
 
-    /// The watchdog's limit is over: stops the driver if it is its code that runs, else false.
+    /// A signal that driver code is stopped by (the watchdog's, a refused system call's): whether it is its code
+    /// that runs.
     pub(crate) fn on_watchdog(&self, signal: i32, gregs: &mut [i64; 23]) -> bool {
         let running = self
             .running
@@ -328,6 +329,13 @@ impl Machine {
         let rip = capture.registers.rip;
         if capture.signal == libc::SIGVTALRM {
             return self.overdue_words(rip);
+        }
+        if capture.signal == libc::SIGSYS {
+            return (
+                RuleId::SystemCall,
+                [0xC000_0096, rip, 0, 0],
+                "a system call of the host".into(),
+            );
         }
         if let Some((rule, parameters, what)) = self.refused_instruction(&capture) {
             return (rule, parameters, what);

@@ -227,6 +227,15 @@ rules! {
     InsecureDevice "insecure-device" DRIVER_VERIFIER_DETECTED_VIOLATION:
         "A device that user programs can open has no FILE_DEVICE_SECURE_OPEN, or no security descriptor of its own.";
         "Create it with FILE_DEVICE_SECURE_OPEN and a descriptor that names who may open it."
+    CancelIgnored "cancel-ignored" DRIVER_VERIFIER_DETECTED_VIOLATION / 0x135:
+        "A request was cancelled and did not complete.";
+        "Set a cancel routine before marking a request pending, and complete the request in it."
+    FootprintGrowth "footprint-growth" DRIVER_VERIFIER_DETECTED_VIOLATION / 0x62:
+        "Each load and unload of the driver leaves the machine holding more.";
+        "Give back on unload everything that was taken since DriverEntry."
+    WorkerLost "worker-lost" DRIVER_VERIFIER_DETECTED_VIOLATION:
+        "The process that ran the driver died or went silent: the driver destroyed the lab's own memory, or the lab failed.";
+        "Replay the case; the parameters are the signal or exit code. A wild write is the likeliest cause."
     HostFault "lab-internal" DRIVER_VERIFIER_DETECTED_VIOLATION:
         "The lab itself failed while serving the driver; the driver may be innocent.";
         "Report it with the driver and the command line."
