@@ -10,7 +10,7 @@
 //! - at one instruction: `step`
 //! - memory and objects: `memory`, `pool`, `buffers`, `mdl`, `object`, `process`, `security`, `registry`, `resources`
 //! - requests: `irp`, `request`, `driver`
-//! - when things go wrong: `fault`, `emulate`, `unwind`, `locate`
+//! - when things go wrong: `fault`, `seh`, `emulate`, `unwind`, `locate`
 
 #[cfg(not(all(target_arch = "x86_64", target_os = "linux")))]
 compile_error!("the lab runs x86-64 drivers on x86-64 Linux");
@@ -47,12 +47,14 @@ mod request;
 mod resources;
 mod sched;
 mod security;
+mod seh;
 mod shared_page;
 mod step;
 mod survey;
 mod thunk;
 mod timer;
 mod unwind;
+mod user;
 mod wait;
 mod watchdog;
 

@@ -386,6 +386,7 @@ impl Machine {
         CpuRegisters {
             rip: self.call_site(),
             gpr,
+            ..CpuRegisters::NONE
         }
     }
 

@@ -142,8 +142,8 @@ unsafe extern "C" fn on_timer(
     };
     machine.watch.broken.set(rule);
     // SAFETY: the kernel passes a valid context to an SA_SIGINFO handler; it is ours until we return.
-    let gregs = unsafe { &mut (*context.cast::<libc::ucontext_t>()).uc_mcontext.gregs };
-    if !machine.on_watchdog(signal, gregs) && machine.running.get().is_some() {
+    let context = unsafe { &mut (*context.cast::<libc::ucontext_t>()).uc_mcontext };
+    if !machine.on_watchdog(signal, context) && machine.running.get().is_some() {
         machine.cpu().request(pending::OVERDUE);
     }
 }
