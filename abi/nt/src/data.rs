@@ -68,6 +68,8 @@ variables! {
     KdDebuggerNotPresent
     /// Whether the ANSI code page has double-byte characters (BOOLEAN).
     NlsMbCodePageTag
+    /// `HAL_DISPATCH`: services of the hardware abstraction layer that are not exported by name.
+    HalDispatchTable
     /// Points to `SE_EXPORTS`: well-known privileges and SIDs.
     SeExports
 }

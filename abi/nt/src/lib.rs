@@ -31,6 +31,7 @@ pub mod data;
 pub mod dbg;
 pub mod ex;
 pub mod hal;
+pub mod interrupt;
 pub mod io;
 pub mod irp;
 pub mod ke;
@@ -56,6 +57,7 @@ pub use status::NTSTATUS;
 pub fn contracts() -> impl Iterator<Item = &'static Contract> {
     [
         ke::CONTRACTS,
+        interrupt::CONTRACTS,
         ex::CONTRACTS,
         io::CONTRACTS,
         mm::CONTRACTS,

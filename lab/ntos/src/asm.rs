@@ -15,7 +15,7 @@ use std::mem::offset_of;
 
 use crate::layout::{
     HOST_RSP, PENDING, SLOT_API, SLOT_R12, SLOT_R13, SLOT_R14, SLOT_R15, SLOT_RBP, SLOT_RBX,
-    SLOT_RDI, SLOT_RSI, SLOT_RSP,
+    SLOT_RDI, SLOT_RSI, SLOT_RSP, STEP_TARGET,
 };
 use crate::unwind::Registers;
 
@@ -104,7 +104,7 @@ pub(crate) unsafe extern "sysv64" fn thunk() {
         "mov rax, rsp",
         "mov rsp, gs:[{host_rsp}]",
         "jnc 3f",
-        "4:",
+        "5:",
         "sub rsp, 0x90",
         "mov [rsp + 0x80], rax",
         "movups xmm4, [rax + 0x28]",
@@ -131,13 +131,21 @@ pub(crate) unsafe extern "sysv64" fn thunk() {
         "mov [rsp + 0x38], r11",
         "mov [rsp + 0x30], rax",
         "call {leave}",
-        "test eax, eax",
-        "jne 5f",
+        "bt eax, 31",
+        "jc 6f",
+        "mov r11, rax",
         "mov rax, [rsp + 0x30]",
         "mov rsp, [rsp + 0x38]",
+        "test r11d, r11d",
+        "jnz 4f",
+        "ret",
+        "4:",
+        "pushfq",
+        "or [rsp], r11",
+        "popfq",
         "ret",
         // An exception, in place of the return. These are the driver's still: host code preserves them.
-        "5:",
+        "6:",
         "sub rsp, 0xA0",
         "movups [rsp], xmm6",
         "movups [rsp + 0x10], xmm7",
@@ -177,7 +185,7 @@ pub(crate) unsafe extern "sysv64" fn thunk() {
         "movups xmm2, [rsp + 0x70]",
         "movups xmm3, [rsp + 0x80]",
         "add rsp, 0x90",
-        "jmp 4b",
+        "jmp 5b",
         rbx = const SLOT_RBX,
         rbp = const SLOT_RBP,
         rsi = const SLOT_RSI,
@@ -195,6 +203,128 @@ pub(crate) unsafe extern "sysv64" fn thunk() {
         raised = sym crate::seh::enter_raised,
         violation = sym crate::thunk::contract_violation,
     )
+}
+
+/// Goes to the routine that the processor's block names, with the trap flag set.
+#[unsafe(naked)]
+pub(crate) unsafe extern "sysv64" fn step_entry() {
+    naked_asm!(
+        "pushfq",
+        "or dword ptr [rsp], 0x100",
+        "popfq",
+        "jmp qword ptr gs:[{target}]",
+        target = const STEP_TARGET,
+    )
+}
+
+/// Where the signal handler sends driver code that is interrupted, with the
+/// address to go on at pushed on its stack: keeps every register, calls
+/// [`crate::step::preempt`] on the host stack, and goes on.
+///
+/// Vector registers are kept with `xsave`, in what processors up to AVX-512
+/// need; its header must be zero before.
+#[unsafe(naked)]
+pub(crate) unsafe extern "sysv64" fn interrupted() {
+    naked_asm!(
+        "mov gs:[{rbx}], rbx",
+        "mov gs:[{rbp}], rbp",
+        "mov gs:[{rsi}], rsi",
+        "mov gs:[{rdi}], rdi",
+        "mov gs:[{r12}], r12",
+        "mov gs:[{r13}], r13",
+        "mov gs:[{r14}], r14",
+        "mov gs:[{r15}], r15",
+        "mov dword ptr gs:[{api}], 0x7FFFFFFF",
+        "mov gs:[{rsp_}], rsp",
+        "mov rsp, gs:[{host_rsp}]",
+        "push qword ptr gs:[{rsp_}]",
+        "pushfq",
+        "push rax",
+        "push rcx",
+        "push rdx",
+        "push rbx",
+        "push rbp",
+        "push rsi",
+        "push rdi",
+        "push r8",
+        "push r9",
+        "push r10",
+        "push r11",
+        "push r12",
+        "push r13",
+        "push r14",
+        "push r15",
+        "cld",
+        "mov rbp, rsp",
+        "sub rsp, {area}",
+        "and rsp, -64",
+        "xor eax, eax",
+        "lea rdi, [rsp + 512]",
+        "mov ecx, 8",
+        "rep stosq",
+        "mov eax, {components}",
+        "xor edx, edx",
+        "xsave64 [rsp]",
+        "mov rbx, rsp",
+        "sub rsp, 0x40",
+        "mov dword ptr [rsp + 0x38], {default}",
+        "ldmxcsr [rsp + 0x38]",
+        "call {preempt}",
+        "mov eax, {components}",
+        "xor edx, edx",
+        "xrstor64 [rbx]",
+        "mov rsp, rbp",
+        "pop r15",
+        "pop r14",
+        "pop r13",
+        "pop r12",
+        "pop r11",
+        "pop r10",
+        "pop r9",
+        "pop r8",
+        "pop rdi",
+        "pop rsi",
+        "pop rbp",
+        "pop rbx",
+        "pop rdx",
+        "pop rcx",
+        "pop rax",
+        "popfq",
+        "pop rsp",
+        "ret",
+        rbx = const SLOT_RBX,
+        rbp = const SLOT_RBP,
+        rsi = const SLOT_RSI,
+        rdi = const SLOT_RDI,
+        r12 = const SLOT_R12,
+        r13 = const SLOT_R13,
+        r14 = const SLOT_R14,
+        r15 = const SLOT_R15,
+        api = const SLOT_API,
+        rsp_ = const SLOT_RSP,
+        host_rsp = const HOST_RSP,
+        area = const XSAVE_AREA,
+        components = const XSAVE_COMPONENTS,
+        default = const MXCSR_DEFAULT,
+        preempt = sym crate::step::preempt,
+    )
+}
+
+/// Room for the components below in the standard format, and alignment.
+const XSAVE_AREA: usize = 4096;
+/// x87, SSE, AVX and the three of AVX-512.
+const XSAVE_COMPONENTS: u32 = 0xE7;
+
+/// Whether an address is the first instruction of a routine that saves the
+/// flags with it and restores them at its end, the trap flag among them.
+pub(crate) fn saves_flags_first(address: u64) -> bool {
+    [
+        patched_rdmsr as *const () as u64,
+        patched_rdpmc as *const () as u64,
+        patched_wrmsr as *const () as u64,
+        patched_cpuid as *const () as u64,
+    ]
+    .contains(&address)
 }
 
 /// Like [`thunk`], for C variadic exports: spills the register arguments to
@@ -420,6 +550,12 @@ macro_rules! patched_access {
             )
         }
     };
+}
+
+/// Where a patched access returns to that is refused: faults in place of the instruction that was patched.
+#[unsafe(naked)]
+pub(crate) unsafe extern "sysv64" fn refused() {
+    naked_asm!("ud2")
 }
 
 /// Words that a patched access saves on the driver's stack.

@@ -31,6 +31,7 @@ use crate::unwind::Registers;
 
 /// x86 exception vectors, as `gregs[REG_TRAPNO]` has them.
 const DIVIDE_ERROR: i64 = 0;
+const DEBUG: i64 = 1;
 const INVALID_OPCODE: i64 = 6;
 const GENERAL_PROTECTION: i64 = 13;
 const PAGE_FAULT: i64 = 14;
@@ -176,12 +177,24 @@ impl Machine {
         if !in_call {
             return false;
         }
+        if rip == asm::refused as *const () as u64 {
+            context.gregs[libc::REG_RIP as usize] = self.refused.get().cast_signed();
+            let capture = Capture {
+                signal: libc::SIGSEGV,
+                vector: GENERAL_PROTECTION,
+                registers: registers_of(context),
+                ..Capture::default()
+            };
+            self.redirect(&mut context.gregs, capture);
+            return true;
+        }
         let gregs = &mut context.gregs;
-        if in_driver && vector != PAGE_FAULT {
-            match self.emulate(gregs) {
-                Emulated::Done => return true,
-                Emulated::Fault | Emulated::NotPrivileged => {}
-            }
+        if vector == DEBUG && self.on_step(in_driver, gregs) {
+            return true;
+        }
+        if in_driver && vector != PAGE_FAULT && self.emulate(gregs) == Emulated::Done {
+            self.behind_emulated(gregs);
+            return true;
         }
         let error = gregs[libc::REG_ERR as usize];
         let wild_jump = vector == PAGE_FAULT && error & EXECUTE != 0;
@@ -270,14 +283,16 @@ impl Machine {
         true
     }
 
-    /// The watchdog's limit is over: stops the driver, if it is its code that runs.
-    pub(crate) fn on_watchdog(&self, signal: i32, context: &mut libc::mcontext_t) {
+    /// A signal that driver code is stopped by (the watchdog's, a refused system call's): whether it is its code
+    /// that runs.
+    pub(crate) fn on_watchdog(&self, signal: i32, context: &mut libc::mcontext_t) -> bool {
         let running = self
             .running
             .get()
             .is_some_and(|id| self.thread(id).depth.get() > 0);
         let registers = registers_of(context);
-        if running && self.with_module(registers.rip, |_| ()).is_some() {
+        let in_driver = running && self.with_module(registers.rip, |_| ()).is_some();
+        if in_driver {
             let capture = Capture {
                 signal,
                 vector: -1,
@@ -286,6 +301,7 @@ impl Machine {
             };
             self.redirect(&mut context.gregs, capture);
         }
+        in_driver
     }
 
     /// Makes the interrupted thread go on in [`landed`].
@@ -457,10 +473,13 @@ impl Machine {
     fn classify_exception(&self, capture: Capture) -> (RuleId, [u64; 4], String) {
         let rip = capture.registers.rip;
         if capture.signal == libc::SIGVTALRM {
+            return self.overdue_words(rip);
+        }
+        if capture.signal == libc::SIGSYS {
             return (
-                RuleId::Hang,
-                [rip, 0, 0, 0],
-                "the driver ran for longer than the limit without giving control back".into(),
+                RuleId::SystemCall,
+                [0xC000_0096, rip, 0, 0],
+                "a system call of the host".into(),
             );
         }
         if let Some((rule, parameters, what)) = self.refused_instruction(&capture) {

@@ -13,6 +13,7 @@ use std::cell::Cell;
 use std::mem::MaybeUninit;
 
 use crate::asm;
+use crate::machine::current;
 use crate::seh::Fault;
 
 thread_local! {
@@ -97,11 +98,24 @@ pub(crate) fn poke(at: *mut u8) {
     unsafe { at.write_volatile(byte) };
 }
 
-/// Copies bytes from driver memory.
+/// What a panic carries that is none: an exception takes the place of the export's return.
+pub(crate) struct Raised;
+
+/// As [`attempt`], for the middle of an export: an exception unwinds to where the export returns,
+/// and what is owned and borrowed on the way is given back.
+pub(crate) fn touch<R: Copy, F: FnOnce() -> R + Copy>(body: F) -> R {
+    attempt(body).unwrap_or_else(|fault| {
+        current().raise_fault(fault);
+        std::panic::resume_unwind(Box::new(Raised))
+    })
+}
+
+/// Copies bytes from driver memory, or raises.
 pub(crate) fn bytes(from: *const u8, len: usize) -> Vec<u8> {
     let mut out = vec![0; len];
+    let to = out.as_mut_ptr();
     // SAFETY: `out` has `len` bytes and is new, so it can't overlap; the read is one the driver could make.
-    unsafe { std::ptr::copy_nonoverlapping(from, out.as_mut_ptr(), len) };
+    touch(move || unsafe { std::ptr::copy_nonoverlapping(from, to, len) });
     out
 }
 

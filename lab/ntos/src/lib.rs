@@ -6,7 +6,8 @@
 //! `exports`, and every rule it breaks ends in a finding.
 //!
 //! - running code: `asm`, `layout`, `fiber`, `thunk`, `cpu`, `sched`
-//! - time and waiting: `clock`, `timer`, `dpc`, `wait`, `affinity`
+//! - time and waiting: `clock`, `timer`, `dpc`, `interrupt`, `wait`, `affinity`, `latency`
+//! - at one instruction: `step`
 //! - memory and objects: `memory`, `pool`, `paged`, `buffers`, `user`, `mdl`, `object`, `process`, `security`, `registry`, `resources`
 //! - requests: `irp`, `request`, `driver`
 //! - when things go wrong: `fault`, `seh`, `emulate`, `unwind`, `locate`
@@ -28,8 +29,11 @@ mod fiber;
 mod files;
 mod findings;
 mod format;
+mod gate;
 mod guest;
+mod interrupt;
 mod irp;
+mod latency;
 mod layout;
 mod locate;
 mod machine;
@@ -46,6 +50,8 @@ mod sched;
 mod security;
 mod seh;
 mod shared_page;
+mod step;
+mod survey;
 mod thunk;
 mod timer;
 mod unwind;
@@ -56,11 +62,17 @@ mod watchdog;
 pub use clock::ClockKind;
 pub use driver::{Driver, DriverFile, Footprint, LoadError, Loaded};
 pub use findings::Stopped;
+pub use gate::catch_system_calls;
+pub use interrupt::LineError;
+pub use latency::{Bucket, Distribution, Latency, Longest};
 pub use locate::{Symbol, Symbolize};
 pub use machine::{Config, MAX_CPUS, Machine, MachineError};
 pub use pool::{Guard, PoolLevel};
 pub use request::{Client, Completion, FileId, Request, UserAddresses};
 pub use security::Privilege;
+pub use step::{Action, Event, Hit, Plan, Steps};
+pub use survey::{Device, Survey};
+pub use watchdog::Limits;
 
 /// Whether the lab provides an import of a driver.
 pub fn provides(dll: &str, name: &str) -> bool {

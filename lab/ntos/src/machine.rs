@@ -15,8 +15,10 @@ use crate::fault;
 use crate::files::Files;
 use crate::findings::{Found, Stopped};
 use crate::guest::{self, get};
+use crate::interrupt::Interrupts;
 use crate::irp::Irps;
-use crate::layout::Slot;
+use crate::latency::Latencies;
+use crate::layout::{Slot, pending};
 use crate::locate::Module;
 use crate::object::Objects;
 use crate::paged::Paging;
@@ -24,11 +26,12 @@ use crate::pool::{Guard, Pool, PoolLevel};
 use crate::process::{Process, SYSTEM_PROCESS};
 use crate::resources::Resources;
 use crate::sched::{Thread, ThreadId};
+use crate::step::Stepper;
 use crate::thunk::thunks;
 use crate::timer::Timers;
 use crate::unwind::Registers as CpuRegisters;
 use crate::user::UserMemory;
-use crate::watchdog::{self, Watch};
+use crate::watchdog::{self, Limits, Watch};
 
 /// How a machine is made.
 pub struct Config {
@@ -43,9 +46,10 @@ pub struct Config {
     /// Whether paged pool and `PAGE…` sections are taken away at `DISPATCH_LEVEL` and above, as by
     /// Driver Verifier's force IRQL checking. 6–12 µs for a raise of the IRQL after they were used.
     pub force_irql: bool,
-    /// Processor time that a driver may run without giving control back. One host thread has one
-    /// limit: that of its first machine.
+    /// Processor time that a driver may run without giving control back.
     pub hang_limit: Duration,
+    /// Processor time that its routines may take at raised IRQL.
+    pub limits: Limits,
     /// Whether privileged instructions become jumps where that is safe; otherwise each one traps.
     pub patch: bool,
     /// Order in which processors run: 0 = round robin, else pseudo-random.
@@ -65,6 +69,7 @@ impl Default for Config {
             guard: Guard::End,
             force_irql: true,
             hang_limit: Duration::from_secs(10),
+            limits: Limits::default(),
             patch: true,
             seed: 0,
             devices: Box::new(NoPmu),
@@ -99,6 +104,13 @@ pub struct Machine {
     /// Contexts that are on a processor.
     pub(crate) active: Cell<u32>,
     pub(crate) queued_dpcs: Cell<u32>,
+    /// Interrupts that are pending on any processor.
+    pub(crate) raised: Cell<u32>,
+    pub(crate) interrupts: RefCell<Interrupts>,
+    pub(crate) stepper: Stepper,
+    /// A context that goes on when nothing else can.
+    pub(crate) held: Cell<Option<ThreadId>>,
+    pub(crate) latencies: Latencies,
     pub(crate) current_cpu: Cell<usize>,
     /// Processor that `gs` points at.
     pub(crate) gs_cpu: Cell<usize>,
@@ -122,23 +134,27 @@ pub struct Machine {
     pub(crate) files: RefCell<Files>,
     pub(crate) modules: RefCell<Vec<Module>>,
     pub(crate) resources: RefCell<Resources>,
-    /// The system cancel spin lock, where drivers can't see it.
     /// Whether a loaded driver reads times from the shared page.
     pub(crate) shares_page: Cell<bool>,
+    /// The system cancel spin lock, where drivers can't see it.
     pub(crate) cancel_lock: Box<Cell<usize>>,
     pub(crate) devices: Box<dyn Registers>,
     /// What the host's processor says of itself, by leaf and subleaf.
     pub(crate) host_cpuid: RefCell<HashMap<(u32, u32), [u32; 4]>>,
     pub(crate) patch: bool,
+    /// Address of the patched instruction that was refused last.
+    pub(crate) refused: Cell<u64>,
     pub(crate) debug_print: Box<dyn Fn(&str)>,
     pub(crate) found: Found,
     dpcs_run: Cell<u64>,
     /// Switches to a context since the machine was made.
     pub(crate) switches: Cell<u64>,
+    /// Digest of which context ran where, in order.
+    pub(crate) schedule_hash: Cell<u64>,
     pub(crate) watch: Watch,
     /// Fallible kernel calls made so far, and the one to fail.
     fallible: Cell<u64>,
-    fail_at: Cell<Option<u64>>,
+    fail_at: Cell<[Option<u64>; 2]>,
 }
 
 thread_local! {
@@ -173,7 +189,7 @@ impl Machine {
             return Err(MachineError::Cpus(config.cpus));
         }
         fault::install();
-        watchdog::start(config.hang_limit);
+        watchdog::start();
         let mut machine = Box::new(Self {
             cpus: Vec::new(),
             threads: FrozenVec::new(),
@@ -181,6 +197,11 @@ impl Machine {
             ready: RefCell::default(),
             active: Cell::new(0),
             queued_dpcs: Cell::new(0),
+            raised: Cell::new(0),
+            interrupts: RefCell::default(),
+            stepper: Stepper::default(),
+            held: Cell::new(None),
+            latencies: Latencies::default(),
             current_cpu: Cell::new(0),
             gs_cpu: Cell::new(usize::MAX),
             running: Cell::new(None),
@@ -205,13 +226,15 @@ impl Machine {
             devices: config.devices,
             host_cpuid: RefCell::default(),
             patch: config.patch,
+            refused: Cell::new(0),
             debug_print: config.debug_print,
             found: Found::default(),
             dpcs_run: Cell::new(0),
             switches: Cell::new(0),
-            watch: Watch::default(),
+            schedule_hash: Cell::new(0),
+            watch: Watch::new(config.hang_limit, config.limits),
             fallible: Cell::new(0),
-            fail_at: Cell::new(None),
+            fail_at: Cell::new([None; 2]),
         });
         machine
             .process(SYSTEM_PROCESS)
@@ -280,7 +303,13 @@ impl Machine {
 
     /// Makes the n-th fallible kernel call from now on fail (from 0), once.
     pub fn fail_nth(&self, n: u64) {
-        self.fail_at.set(Some(self.fallible.get() + n));
+        self.fail_at.set([Some(self.fallible.get() + n), None]);
+    }
+
+    /// Makes two fallible kernel calls from now on fail, once each.
+    pub fn fail_both(&self, first: u64, second: u64) {
+        let now = self.fallible.get();
+        self.fail_at.set([Some(now + first), Some(now + second)]);
     }
 
     /// Fallible kernel calls that drivers have made.
@@ -292,7 +321,7 @@ impl Machine {
     pub(crate) fn must_fail(&self) -> bool {
         let n = self.fallible.get();
         self.fallible.set(n + 1);
-        self.fail_at.get() == Some(n)
+        self.fail_at.get().contains(&Some(n))
     }
 
     pub(crate) fn count_dpc(&self) {
@@ -302,6 +331,12 @@ impl Machine {
     /// DPCs that have run since the machine was made.
     pub fn dpcs_run(&self) -> u64 {
         self.dpcs_run.get()
+    }
+
+    /// Digest of which context has run on which processor, in order: equal for runs that took the
+    /// same course.
+    pub fn schedule_hash(&self) -> u64 {
+        self.schedule_hash.get()
     }
 
     /// The thread with this index.
@@ -397,7 +432,7 @@ impl Machine {
     #[inline]
     pub(crate) fn request_schedule(&self) {
         if self.running.get().is_some() {
-            self.cpu().set_pending(1);
+            self.cpu().request(pending::SCHEDULE);
         }
     }
 

@@ -2,6 +2,7 @@
 
 use nt::Variable;
 
+use crate::exports::hal_dispatch::hal_dispatch;
 use crate::machine::Machine;
 use crate::memory::USER_END;
 use crate::object::Kind;
@@ -59,6 +60,9 @@ impl Machine {
         ) {
             self.probes_inline.set(true);
         }
+        if variable == Variable::HalDispatchTable {
+            return Some(hal_dispatch());
+        }
         let mut resources = self.resources.borrow_mut();
         let words = &mut resources.variables.words;
         if words.is_empty() {
@@ -90,6 +94,8 @@ impl Machine {
             Variable::InitSafeBootMode
             | Variable::KdDebuggerEnabled
             | Variable::NlsMbCodePageTag => 0,
+            // The structure itself, not a pointer: see `variable`.
+            Variable::HalDispatchTable => 0,
             Variable::SeExports => se_exports(),
         }
     }

@@ -211,8 +211,14 @@ fn guid_text(guid: &GUID) -> String {
 
 /// The units of a terminated string.
 pub(super) fn wide_units(text: *const u16) -> Vec<u16> {
-    (0..wide_length(text))
-        .map(|index| guest::read(text.wrapping_add(index)))
+    let bytes = guest::bytes(text.cast(), 2 * wide_length(text));
+    from_bytes(&bytes)
+}
+
+fn from_bytes(bytes: &[u8]) -> Vec<u16> {
+    bytes
+        .chunks_exact(2)
+        .map(|unit| u16::from_le_bytes([unit[0], unit[1]]))
         .collect()
 }
 
@@ -220,9 +226,11 @@ pub(super) fn wide_units(text: *const u16) -> Vec<u16> {
 const MAX_UNITS: usize = 0x7FFE;
 
 fn wide_length(text: *const u16) -> usize {
-    (0..MAX_UNITS)
-        .find(|index| guest::read(text.wrapping_add(*index)) == 0)
-        .unwrap_or(MAX_UNITS)
+    guest::touch(move || {
+        (0..MAX_UNITS)
+            .find(|index| guest::read(text.wrapping_add(*index)) == 0)
+            .unwrap_or(MAX_UNITS)
+    })
 }
 
 fn init_ansi(destination: *mut ANSI_STRING, source: *const u8) {
@@ -244,10 +252,9 @@ fn init_ansi(destination: *mut ANSI_STRING, source: *const u8) {
 }
 
 fn units(string: *const UNICODE_STRING) -> Vec<u16> {
-    let string = guest::read(string);
-    (0..usize::from(string.Length / 2))
-        .map(|index| guest::read(string.Buffer.wrapping_add(index)))
-        .collect()
+    let string = guest::touch(move || guest::read(string));
+    let bytes = guest::bytes(string.Buffer.cast(), usize::from(string.Length & !1));
+    from_bytes(&bytes)
 }
 
 /// Appends, and terminates if there is room for it.

@@ -20,6 +20,7 @@ use super::frames::{Frame, Frames, Place};
 use super::{Segment, Target, context_of, registers_of};
 use crate::asm;
 use crate::guest::{get, set};
+use crate::layout::pending;
 use crate::machine::Machine;
 use crate::sched::ThreadId;
 use crate::unwind::{Handler, Registers};
@@ -43,7 +44,7 @@ impl Machine {
         registers: &Registers,
         record: &mut EXCEPTION_RECORD,
     ) {
-        let place = self.place(thread);
+        let place = self.stack_place(thread);
         let mut context = context_of(registers);
         let mut walk = Search {
             record: std::ptr::from_mut(record),
@@ -160,7 +161,7 @@ impl Machine {
         }
         set!(record, ExceptionFlags = flags);
         let segment = Segment {
-            depth: self.place(thread).depth + 1,
+            depth: self.stack_place(thread).depth + 1,
             registers: frame.registers,
             place: frame.place,
             nested: 0,
@@ -221,6 +222,10 @@ impl Machine {
         state.seh.segments.borrow_mut().truncate(place.segments);
         state.depth.set(place.depth);
         set!(self.cpu().area(), host_rsp = place.host_rsp);
+        if self.stepper.is_on() {
+            // The trap flag is not among what is restored.
+            self.cpu().request(pending::STEP);
+        }
         // SAFETY: the frame is one of this thread's, at a depth whose call from the host has not
         // returned; `place` is the host's state in that call. The host frames given up are those that
         // the module's documentation lists, which own nothing. The registers are what unwinding gave,

@@ -53,7 +53,7 @@ impl<'a> Frames<'a> {
             machine,
             thread,
             registers,
-            place: machine.place(thread),
+            place: machine.stack_place(thread),
             scope: 0,
             nested: 0,
         }
@@ -152,7 +152,7 @@ impl Machine {
     }
 
     /// Where the running driver code runs.
-    pub(super) fn place(&self, thread: ThreadId) -> Place {
+    pub(super) fn stack_place(&self, thread: ThreadId) -> Place {
         let thread = self.thread(thread);
         Place {
             depth: thread.depth.get(),

@@ -183,7 +183,7 @@ impl Machine {
         let Some(thread) = self.running.get() else {
             return 0;
         };
-        let place = self.place(thread);
+        let place = self.stack_place(thread);
         // Below the block are the frames that called this export.
         let segment = Segment {
             depth: place.depth + 1,

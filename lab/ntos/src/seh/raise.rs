@@ -51,7 +51,7 @@ impl Machine {
     pub(crate) fn leave_kernel_to(&self, pending: Pending) {
         if let Some(thread) = self.running.get() {
             self.thread(thread).seh.pending.set(Some(pending));
-            self.cpu().set_pending(1);
+            self.cpu().request(crate::layout::pending::SCHEDULE);
         }
     }
 

@@ -36,6 +36,12 @@ FAR static ULONG Load(volatile ULONG *p) { return *p; }
 FAR static void Store(volatile ULONG *p, ULONG value) { *p = value; }
 FAR static void Divide(ULONG by) { __asm__ volatile("xorl %%edx, %%edx\ndivl %%ecx" : : "a"(1), "c"(by) : "edx"); }
 FAR static void Illegal(void) { __asm__ volatile("ud2"); }
+/* No processor has this register; the window is long enough to be patched. */
+FAR static ULONG64 BadRegister(void) {
+    ULONG low, high;
+    __asm__ volatile("rdmsr\nshlq $32, %%rdx\norq %%rdx, %%rax" : "=a"(low), "=d"(high) : "c"(0xDEAD));
+    return low;
+}
 FAR static void Raise(NTSTATUS status) { ExRaiseStatus(status); }
 
 static EXCEPTION_RECORD Seen;
@@ -66,6 +72,8 @@ FAR static NTSTATUS Codes(void) {
     CHECK(code == 7);
     __try { ExRaiseDatatypeMisalignment(); } __except (GetExceptionCode() == STATUS_DATATYPE_MISALIGNMENT) { code = 8; }
     CHECK(code == 8);
+    __try { BadRegister(); } __except (GetExceptionCode() == STATUS_PRIVILEGED_INSTRUCTION) { code = 9; }
+    CHECK(code == 9);
     return STATUS_SUCCESS;
 }
 
@@ -182,6 +190,7 @@ FAR static NTSTATUS Continue(void) {
 FAR static NTSTATUS HostCode(void) {
     char buffer[16];
     ULONG code = 0, n;
+    UNICODE_STRING string, other = { 4, 4, (WCHAR *)USER };
     __try { memcpy(buffer, (void *)USER, 16); } __except (Look(GetExceptionInformation(), 1)) { code = 1; }
     CHECK(code == 1 && Seen.ExceptionCode == STATUS_ACCESS_VIOLATION && Seen.ExceptionInformation[1] == (ULONG_PTR)USER);
     __try { memset((void *)USER, 0, 16); } __except (Look(GetExceptionInformation(), 1)) { code = 2; }
@@ -197,6 +206,11 @@ FAR static NTSTATUS HostCode(void) {
     __try { ProbeForWrite((void *)USER, 16, 4); } __except (Look(GetExceptionInformation(), 1)) { code = 7; }
     CHECK(code == 7 && Seen.ExceptionCode == STATUS_ACCESS_VIOLATION);
     __try { ProbeForRead(buffer, 0, 1); code = 8; } __except (EXCEPTION_EXECUTE_HANDLER) { }
+    CHECK(code == 8);
+    __try { RtlInitUnicodeString(&string, (WCHAR *)USER); } __except (GetExceptionCode() == STATUS_ACCESS_VIOLATION) { code = 9; }
+    CHECK(code == 9);
+    RtlInitUnicodeString(&string, L"ab");
+    __try { RtlCompareUnicodeString(&string, &other, TRUE); } __except (GetExceptionCode() == STATUS_ACCESS_VIOLATION) { code = 8; }
     CHECK(code == 8);
     /* Whatever was raised, the next call is an ordinary one. */
     for (n = 0; n < 1000; n++) {
@@ -300,12 +314,12 @@ NTSTATUS NTAPI DriverEntry(PDRIVER_OBJECT driver, PUNICODE_STRING path) {
 #ifdef CASE
     return Case();
 #endif
-#ifdef BENCH
+#ifdef TIMES
     ULONG n, sum = 0;
-    for (n = 0; n < BENCH; n++) {
+    for (n = 0; n < TIMES; n++) {
         __try { Raise(STATUS_DATA_ERROR); } __except (EXCEPTION_EXECUTE_HANDLER) { sum++; }
     }
-    return sum == BENCH ? STATUS_SUCCESS : STATUS_UNSUCCESSFUL;
+    return sum == TIMES ? STATUS_SUCCESS : STATUS_UNSUCCESSFUL;
 #endif
     TRY(Codes());
     TRY(Registers(1, 2, 3, 4));
