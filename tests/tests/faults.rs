@@ -16,7 +16,10 @@ fn finding(fault: Fault) -> Finding {
     };
     let dock = dock("faulty-driver", options);
     let file = open(dock.machine(), DEVICE);
-    match dock.machine().ioctl(file, fault.code(), &[], &mut []) {
+    let outcome = dock.machine().ioctl(file, fault.code(), &[], &mut []);
+    let mut findings = dock.machine().take_findings();
+    match outcome {
+        _ if !findings.is_empty() => findings.swap_remove(0),
         Err(Stopped(finding)) => (*finding).clone(),
         Ok(completion) => panic!("{fault:?} was not noticed: {completion:?}"),
     }

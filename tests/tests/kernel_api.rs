@@ -83,7 +83,10 @@ impl Lab {
 
     /// A call after which the machine stops.
     fn finding(&self, code: u32) -> Finding {
-        match self.send(code, &[], &mut []) {
+        let outcome = self.send(code, &[], &mut []);
+        let mut reported = self.machine().take_findings();
+        match outcome {
+            _ if !reported.is_empty() => reported.swap_remove(0),
             Err(Stopped(finding)) => (*finding).clone(),
             Ok(completion) => panic!("the machine went on: {completion:?}"),
         }
@@ -93,6 +96,8 @@ impl Lab {
     fn end(mut self) {
         self.machine().close(self.file).unwrap_or_else(broken);
         let leaks = self.dock.unload().unwrap_or_else(broken);
+        let findings = self.dock.machine().take_findings();
+        assert!(findings.is_empty(), "{findings:#?}");
         assert!(leaks.is_empty(), "{leaks:?}");
     }
 }

@@ -127,9 +127,13 @@ fn cycle(machine: &Machine, driver: &DriverFile, arguments: &Arguments) -> anyho
 
 /// One load and unload: the status of `DriverEntry` and what there is to say.
 fn once(machine: &Machine, driver: &DriverFile) -> anyhow::Result<(Option<String>, Verdict)> {
-    let stopped = |Stopped(finding)| Verdict {
-        findings: vec![(*finding).clone()],
-        ..Verdict::default()
+    let stopped = |Stopped(finding)| {
+        let mut findings = machine.take_findings();
+        findings.push((*finding).clone());
+        Verdict {
+            findings,
+            ..Verdict::default()
+        }
     };
     let loaded = match machine.load(driver) {
         Ok(loaded) => loaded,
@@ -140,6 +144,7 @@ fn once(machine: &Machine, driver: &DriverFile) -> anyhow::Result<(Option<String
         Loaded::Failed(status, leaks) => Ok((
             Some(status.to_string()),
             Verdict {
+                findings: machine.take_findings(),
                 leaks,
                 ..Verdict::default()
             },
@@ -151,9 +156,9 @@ fn once(machine: &Machine, driver: &DriverFile) -> anyhow::Result<(Option<String
                 Ok(leaks) => (
                     status,
                     Verdict {
+                        findings: machine.take_findings(),
                         leaks,
                         warnings,
-                        ..Verdict::default()
                     },
                 ),
                 Err(stop) => (status, stopped(stop)),

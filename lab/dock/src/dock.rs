@@ -159,10 +159,15 @@ impl Dock {
             warnings: self.machine.insecure_devices(),
             ..Verdict::default()
         };
-        match self.unload() {
-            Ok(leaks) => verdict.leaks = leaks,
-            Err(Stopped(finding)) => verdict.findings.push((*finding).clone()),
-        }
+        let stop = match self.unload() {
+            Ok(leaks) => {
+                verdict.leaks = leaks;
+                None
+            }
+            Err(Stopped(finding)) => Some((*finding).clone()),
+        };
+        verdict.findings = self.machine.take_findings();
+        verdict.findings.extend(stop);
         verdict
     }
 }

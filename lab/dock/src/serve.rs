@@ -501,8 +501,10 @@ impl Server {
             });
             connection.send();
         }
+        let mut findings = self.dock.machine().take_findings();
+        findings.push((*stopped.0).clone());
         let verdict = Verdict {
-            findings: vec![(*stopped.0).clone()],
+            findings,
             ..Verdict::default()
         };
         Ended {

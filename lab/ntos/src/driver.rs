@@ -10,10 +10,11 @@ use nt::base::UNICODE_STRING;
 use nt::irp::{DRIVER_EXTENSION, DRIVER_OBJECT, IO_TYPE_DRIVER};
 
 use crate::asm;
+use crate::findings::Stopped;
 use crate::guest::{field, get, set};
 use crate::irp::Origin;
 use crate::locate::{Module, Symbolize};
-use crate::machine::{Machine, Stopped};
+use crate::machine::Machine;
 use crate::object::Kind;
 use crate::pool::Owner;
 use crate::process::SYSTEM_PROCESS;

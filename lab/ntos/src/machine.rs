@@ -2,12 +2,10 @@
 
 use std::cell::{Cell, RefCell};
 use std::collections::{HashMap, VecDeque};
-use std::sync::Arc;
 use std::time::Duration;
 
 use elsa::FrozenVec;
 use lab_devices::{NoPmu, Registers};
-use lab_verifier::{Cpu as CpuState, Finding, RuleId};
 use nt::ke::KIRQL;
 
 use crate::buffers::Buffers;
@@ -15,16 +13,17 @@ use crate::clock::{Clock, ClockKind};
 use crate::cpu::Cpu;
 use crate::fault;
 use crate::files::Files;
+use crate::findings::{Found, Stopped};
 use crate::guest::{self, get};
 use crate::irp::Irps;
 use crate::layout::Slot;
-use crate::locate::{Module, Raw};
+use crate::locate::Module;
 use crate::object::Objects;
 use crate::pool::{Pool, PoolLevel};
 use crate::process::{Process, SYSTEM_PROCESS};
 use crate::resources::Resources;
 use crate::sched::{Thread, ThreadId};
-use crate::thunk::{UNKNOWN, thunks};
+use crate::thunk::thunks;
 use crate::timer::Timers;
 use crate::unwind::Registers as CpuRegisters;
 use crate::watchdog::{self, Watch};
@@ -82,11 +81,6 @@ pub enum MachineError {
     Threads(nt::NTSTATUS),
 }
 
-/// The machine has stopped at a broken rule; nothing more runs on it.
-#[derive(Clone, Debug, thiserror::Error)]
-#[error("{0}")]
-pub struct Stopped(pub Arc<Finding>);
-
 /// A virtual machine. One host thread runs it.
 pub struct Machine {
     pub(crate) cpus: Vec<Cpu>,
@@ -124,8 +118,7 @@ pub struct Machine {
     pub(crate) host_cpuid: RefCell<HashMap<(u32, u32), [u32; 4]>>,
     pub(crate) patch: bool,
     pub(crate) debug_print: Box<dyn Fn(&str)>,
-    caught: RefCell<Option<Raw>>,
-    stopped: Cell<bool>,
+    pub(crate) found: Found,
     dpcs_run: Cell<u64>,
     /// Switches to a context since the machine was made.
     pub(crate) switches: Cell<u64>,
@@ -197,8 +190,7 @@ impl Machine {
             host_cpuid: RefCell::default(),
             patch: config.patch,
             debug_print: config.debug_print,
-            caught: RefCell::default(),
-            stopped: Cell::new(false),
+            found: Found::default(),
             dpcs_run: Cell::new(0),
             switches: Cell::new(0),
             watch: Watch::default(),
@@ -395,82 +387,6 @@ impl Machine {
     pub(crate) fn request_schedule(&self) {
         if self.running.get().is_some() {
             self.cpu().set_pending(1);
-        }
-    }
-
-    /// Circumstances of a finding.
-    pub(crate) fn cpu_state(&self) -> CpuState {
-        let thread = self.running.get().map(|id| self.thread(id));
-        let process = thread
-            .as_ref()
-            .and_then(|thread| self.process_id(thread.process.get()));
-        CpuState {
-            index: self.current_cpu.get(),
-            irql: self.irql(),
-            thread: self.running.get().map_or(0, thread_id),
-            process: process.unwrap_or(SYSTEM_PROCESS),
-        }
-    }
-
-    /// Stops the machine: the driver broke a rule in the kernel call under way.
-    pub(crate) fn violate(&self, rule: RuleId, parameters: [u64; 4], what: String) -> ! {
-        let api = self.slot().api;
-        let registers = self.call_registers();
-        self.stop_with(Raw {
-            rule,
-            parameters,
-            what,
-            registers,
-            access: None,
-            api: (api < UNKNOWN && registers.rip != 0).then_some(api),
-            after_call: true,
-            cpu: self.cpu_state(),
-            thread: self.running.get(),
-        })
-    }
-
-    /// Records a broken rule found by the lab while no driver code ran.
-    pub(crate) fn record(&self, rule: RuleId, parameters: [u64; 4], what: String, site: u64) {
-        let registers = CpuRegisters {
-            rip: site,
-            gpr: [0; 16],
-        };
-        let cpu = self.cpu_state();
-        let raw = Raw {
-            rule,
-            parameters,
-            what,
-            registers,
-            access: None,
-            api: None,
-            after_call: false,
-            cpu,
-            thread: None,
-        };
-        self.caught.borrow_mut().get_or_insert(raw);
-        self.stopped.set(true);
-    }
-
-    /// Stops the machine; the running fiber is abandoned where it is.
-    pub(crate) fn stop_with(&self, raw: Raw) -> ! {
-        self.caught.borrow_mut().get_or_insert(raw);
-        self.stopped.set(true);
-        loop {
-            // The scheduler does not come back to a fiber of a stopped machine.
-            self.yield_to_scheduler();
-        }
-    }
-
-    pub(crate) fn has_stopped(&self) -> bool {
-        self.stopped.get()
-    }
-
-    /// The stop, explained.
-    pub(crate) fn stop(&self) -> Stopped {
-        let raw = self.caught.borrow().clone();
-        match raw {
-            Some(raw) => Stopped(Arc::new(self.explain(&raw))),
-            None => unreachable!("a machine stops at a finding"),
         }
     }
 

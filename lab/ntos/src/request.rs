@@ -18,9 +18,10 @@ use nt::status::{
 
 use crate::buffers::Buffer;
 use crate::files::OpenFile;
+use crate::findings::Stopped;
 use crate::guest::{field, get, set};
 use crate::irp::{IrpBlock, Origin, Phase, block_of, transfer};
-use crate::machine::{Machine, Stopped};
+use crate::machine::Machine;
 use crate::object::Kind;
 use crate::sched::{Job, Ran, State, ThreadId};
 use crate::security::{self, Privilege};

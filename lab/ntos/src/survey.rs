@@ -41,11 +41,11 @@ impl Machine {
     /// Describes a loaded driver.
     pub fn survey(&self, driver: Driver) -> Survey {
         let object = driver.object() as *mut DRIVER_OBJECT;
-        let default = invalid_device_request().map(|routine| routine as usize);
+        let default = invalid_device_request() as usize;
         let routines = get!(object, MajorFunction);
         let dispatch = routines.map(|routine| {
             let address = routine.map(|routine| routine as usize)?;
-            let own = Some(address) != default;
+            let own = address != default;
             own.then(|| self.offset_in(driver, address as u64))?
         });
         let mut devices = Vec::new();

@@ -137,18 +137,18 @@ fn publish(code: &[u8]) -> u64 {
     map as u64
 }
 
-/// Where a call lands whose IRQL the contract forbids.
-pub(crate) unsafe extern "efiapi" fn contract_violation() -> ! {
+/// What [`asm::thunk`] calls for a call whose IRQL the contract forbids, before it makes the call.
+pub(crate) unsafe extern "efiapi" fn contract_violation() {
     let machine = current();
     let irql = machine.irql();
     let contract = thunks().contract(machine.slot().api);
     let (name, legal) = contract.map_or(("?", "?"), |contract| (contract.name, contract.irql));
     let call_site = machine.call_site();
-    machine.violate(
+    machine.report(
         RuleId::IrqlContract,
         [call_site, u64::from(irql), 0, 0],
         format!("{name} called at IRQL {irql}; its contract is IRQL {legal}"),
-    )
+    );
 }
 
 /// Where a call to an import lands that nobody provides.

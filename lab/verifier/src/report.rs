@@ -28,6 +28,8 @@ pub struct Finding {
     pub cpu: Cpu,
     /// Innermost first.
     pub stack: Vec<Frame>,
+    /// How often the rule was broken at this place.
+    pub count: u64,
     pub meaning: &'static str,
     pub remedy: &'static str,
 }
@@ -116,6 +118,7 @@ impl Finding {
             api: None,
             cpu,
             stack: Vec::new(),
+            count: 1,
             meaning,
             remedy,
         }
@@ -168,6 +171,9 @@ impl fmt::Display for Finding {
                     "           "
                 }
             )?;
+        }
+        if self.count > 1 {
+            writeln!(f, "  times       {}", self.count)?;
         }
         writeln!(f, "  meaning     {}", self.meaning)?;
         write!(f, "  remedy      {}", self.remedy)

@@ -1,0 +1,144 @@
+//! What a machine has found: broken rules after which it goes on, and the one at which it stopped.
+
+use std::cell::{Cell, RefCell};
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use lab_verifier::{Cpu as CpuState, Finding, RuleId};
+
+use crate::locate::Raw;
+use crate::machine::{Machine, thread_id};
+use crate::process::SYSTEM_PROCESS;
+use crate::thunk::UNKNOWN;
+use crate::unwind::Registers as CpuRegisters;
+
+/// The machine has stopped at a broken rule; nothing more runs on it.
+#[derive(Clone, Debug, thiserror::Error)]
+#[error("{0}")]
+pub struct Stopped(pub Arc<Finding>);
+
+/// Broken rules of a machine.
+#[derive(Default)]
+pub(crate) struct Found {
+    /// Rules after which the machine went on, in the order of their first breach.
+    reported: RefCell<Vec<Finding>>,
+    /// Where in `reported` the breach of a rule at an instruction is.
+    seen: RefCell<HashMap<(RuleId, u64), usize>>,
+    /// What the machine stopped at.
+    caught: RefCell<Option<Raw>>,
+    stopped: Cell<bool>,
+}
+
+impl Machine {
+    /// Circumstances of a finding.
+    pub(crate) fn cpu_state(&self) -> CpuState {
+        let thread = self.running.get().map(|id| self.thread(id));
+        let process = thread
+            .as_ref()
+            .and_then(|thread| self.process_id(thread.process.get()));
+        CpuState {
+            index: self.current_cpu.get(),
+            irql: self.irql(),
+            thread: self.running.get().map_or(0, thread_id),
+            process: process.unwrap_or(SYSTEM_PROCESS),
+        }
+    }
+
+    /// Stops the machine: the driver broke a rule in the kernel call under way, and nothing after it
+    /// could be trusted.
+    pub(crate) fn violate(&self, rule: RuleId, parameters: [u64; 4], what: String) -> ! {
+        self.stop_with(self.in_call(rule, parameters, what))
+    }
+
+    /// Records that the driver broke a rule in the kernel call under way; the machine goes on.
+    ///
+    /// A rule that is broken at the same place again is counted.
+    pub(crate) fn report(&self, rule: RuleId, parameters: [u64; 4], what: String) {
+        self.note(&self.in_call(rule, parameters, what));
+    }
+
+    /// Records a broken rule, or counts it if it was broken at that place before; the machine goes on.
+    pub(crate) fn note(&self, raw: &Raw) {
+        let key = (raw.rule, raw.registers.rip);
+        let known = self.found.seen.borrow().get(&key).copied();
+        if let Some(index) = known {
+            self.found.reported.borrow_mut()[index].count += 1;
+            return;
+        }
+        let finding = self.explain(raw);
+        let mut reported = self.found.reported.borrow_mut();
+        self.found.seen.borrow_mut().insert(key, reported.len());
+        reported.push(finding);
+    }
+
+    /// The broken rules after which the machine went on, since it was made or they were last taken.
+    pub fn take_findings(&self) -> Vec<Finding> {
+        self.found.seen.borrow_mut().clear();
+        self.found.reported.take()
+    }
+
+    /// A rule broken in the kernel call under way.
+    fn in_call(&self, rule: RuleId, parameters: [u64; 4], what: String) -> Raw {
+        let api = self.slot().api;
+        let registers = self.call_registers();
+        Raw {
+            rule,
+            parameters,
+            what,
+            registers,
+            access: None,
+            api: (api < UNKNOWN && registers.rip != 0).then_some(api),
+            after_call: true,
+            cpu: self.cpu_state(),
+            thread: self.running.get(),
+        }
+    }
+
+    /// A rule found broken while no driver code ran, on account of the code at `site`.
+    fn at_site(&self, rule: RuleId, parameters: [u64; 4], what: String, site: u64) -> Raw {
+        Raw {
+            rule,
+            parameters,
+            what,
+            registers: CpuRegisters {
+                rip: site,
+                gpr: [0; 16],
+            },
+            access: None,
+            api: None,
+            after_call: false,
+            cpu: self.cpu_state(),
+            thread: None,
+        }
+    }
+
+    /// Stops the machine at a broken rule found by the lab while no driver code ran.
+    pub(crate) fn record(&self, rule: RuleId, parameters: [u64; 4], what: String, site: u64) {
+        let raw = self.at_site(rule, parameters, what, site);
+        self.found.caught.borrow_mut().get_or_insert(raw);
+        self.found.stopped.set(true);
+    }
+
+    /// Stops the machine; the running fiber is abandoned where it is.
+    pub(crate) fn stop_with(&self, raw: Raw) -> ! {
+        self.found.caught.borrow_mut().get_or_insert(raw);
+        self.found.stopped.set(true);
+        loop {
+            // The scheduler does not come back to a fiber of a stopped machine.
+            self.yield_to_scheduler();
+        }
+    }
+
+    pub(crate) fn has_stopped(&self) -> bool {
+        self.found.stopped.get()
+    }
+
+    /// The stop, explained.
+    pub(crate) fn stop(&self) -> Stopped {
+        let raw = self.found.caught.borrow().clone();
+        match raw {
+            Some(raw) => Stopped(Arc::new(self.explain(&raw))),
+            None => unreachable!("a machine stops at a finding"),
+        }
+    }
+}
