@@ -53,9 +53,9 @@ pub(crate) struct Arguments {
     /// Worker processes at once; as many as there are processors if not given.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     workers: Option<u16>,
-    /// How long one case may take before its worker counts as lost.
-    #[arg(long, value_name = "DURATION", default_value = "60s", value_parser = humantime::parse_duration)]
-    patience: Duration,
+    /// How long one case may take before its worker counts as lost (5s; 60s with --stress).
+    #[arg(long, value_name = "DURATION", value_parser = humantime::parse_duration)]
+    patience: Option<Duration>,
     /// Do not confine the workers.
     #[arg(long)]
     unconfined: bool,
@@ -105,6 +105,7 @@ fn request(arguments: &Arguments) -> anyhow::Result<Request> {
         (true, None) => (Effort::Quick, Duration::from_millis(1500)),
         (false, None) => (Effort::Normal, Duration::from_secs(8)),
     };
+    let usual = Duration::from_secs(if effort == Effort::Stress { 60 } else { 5 });
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     Ok(Request {
         driver: arguments.driver.clone(),
@@ -113,7 +114,7 @@ fn request(arguments: &Arguments) -> anyhow::Result<Request> {
         budget,
         seed: arguments.seed,
         workers: arguments.workers.map_or(cores, usize::from),
-        patience: arguments.patience,
+        patience: arguments.patience.unwrap_or(usual),
     })
 }
 

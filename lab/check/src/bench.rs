@@ -1,6 +1,6 @@
 //! Where a scenario runs: a machine, the driver, and what is noted on the way.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use lab_dock::Options;
 use lab_ntos::{
@@ -8,18 +8,25 @@ use lab_ntos::{
 };
 use lab_verifier::RuleId;
 use nt::NTSTATUS;
+use rand::Rng;
 use serde::{Deserialize, Serialize};
 
-use crate::case::Case;
+use crate::case::{Call, Case};
 use crate::found::{Found, Spot};
 use crate::interface::{ADMINISTRATOR, Interface, READ_WRITE};
 
+/// Processor time that the driver may run without giving control back. A request of a driver takes micro-seconds;
+/// this leaves room for hosts a thousand times busier.
+const HANG_LIMIT: Duration = Duration::from_secs(1);
 /// Virtual time that a request may take before it counts as pending for good.
 const PATIENCE_NS: u64 = 30_000_000_000;
 /// Virtual time that a cancelled request may take.
 const CANCEL_NS: u64 = 60_000_000_000;
 /// Samples of a series, at most.
 const MAX_SAMPLES: usize = 4096;
+
+/// Accepted requests that are noted.
+const MAX_ACCEPTED: usize = 3;
 
 /// What became of a case.
 #[derive(Clone, Default, PartialEq, Debug, Serialize, Deserialize)]
@@ -40,6 +47,9 @@ pub struct Outcome {
     pub requests: u64,
     /// Of those, how many the driver accepted.
     pub accepted: u64,
+    /// Some of those that it accepted.
+    #[serde(default)]
+    pub accepted_calls: Vec<Call>,
     /// Fallible kernel calls that the driver made.
     pub fallible_calls: u64,
     /// Samples for plots.
@@ -96,6 +106,7 @@ pub struct Bench<'a> {
     file: &'a DriverFile,
     driver: Option<Driver>,
     first_call: u64,
+    output: Vec<u8>,
 }
 
 impl<'a> Bench<'a> {
@@ -110,6 +121,7 @@ impl<'a> Bench<'a> {
         let options = Options {
             cpus: usize::from(case.cpus),
             seed: case.seed,
+            hang_limit: HANG_LIMIT,
             ..Options::default()
         };
         let machine = options.machine(|_| {})?;
@@ -125,6 +137,7 @@ impl<'a> Bench<'a> {
             interface,
             outcome: Outcome::default(),
             file,
+            output: Vec::new(),
             driver: None,
         })
     }
@@ -207,16 +220,9 @@ impl<'a> Bench<'a> {
     /// Sends a control request and sees to it that it ends: one that stays pending is cancelled.
     ///
     /// Errors: the machine stopped, or cancelling had no effect.
-    pub fn request(
-        &mut self,
-        file: FileId,
-        code: u32,
-        input: &[u8],
-        output: &mut [u8],
-    ) -> Result<Answer, Halt> {
-        self.outcome.requests += 1;
-        match self.machine.begin_ioctl(file, code, input, output.len())? {
-            Ok(request) => self.settle(request, code, output),
+    pub fn request(&mut self, file: FileId, call: &Call, random: &mut impl Rng) -> Result<Answer, Halt> {
+        match self.begin(file, call, random)? {
+            Ok(request) => self.settle(request, call),
             Err(status) => Ok(Answer {
                 status,
                 cancelled: false,
@@ -224,21 +230,56 @@ impl<'a> Bench<'a> {
         }
     }
 
+    /// Starts a control request.
+    ///
+    /// Errors: the machine stopped.
+    pub fn begin(
+        &mut self,
+        file: FileId,
+        call: &Call,
+        random: &mut impl Rng,
+    ) -> Result<Result<Request, NTSTATUS>, Stopped> {
+        self.outcome.requests += 1;
+        let input = call.bytes(random);
+        self.machine.begin_ioctl(file, call.code, &input, call.output as usize)
+    }
+
+    /// Starts a control request that the driver sees when the machine next runs.
+    ///
+    /// Errors: the machine stopped.
+    pub fn queue(
+        &mut self,
+        file: FileId,
+        call: &Call,
+        random: &mut impl Rng,
+    ) -> Result<Result<Request, NTSTATUS>, Stopped> {
+        self.outcome.requests += 1;
+        let input = call.bytes(random);
+        let machine = &self.machine;
+        machine.queue(|| machine.begin_ioctl(file, call.code, &input, call.output as usize))
+    }
+
     /// Waits for a request, and cancels it if nothing brings it to an end.
     ///
     /// Errors: the machine stopped, or cancelling had no effect.
-    pub fn settle(&mut self, request: Request, code: u32, output: &mut [u8]) -> Result<Answer, Halt> {
+    pub fn settle(&mut self, request: Request, call: &Call) -> Result<Answer, Halt> {
         let mut cancelled = false;
         if !self.wait(&request, PATIENCE_NS)? {
             cancelled = true;
             self.machine.cancel(&request)?;
             if !self.wait(&request, CANCEL_NS)? {
-                return Err(self.cancel_ignored(code));
+                return Err(self.cancel_ignored(call.code));
             }
         }
-        let completion = self.machine.finish(request, output);
+        let mut output = std::mem::take(&mut self.output);
+        output.resize(output.len().max(call.output as usize), 0);
+        let completion = self.machine.finish(request, &mut output[..call.output as usize]);
+        self.output = output;
         if completion.status.is_success() {
             self.outcome.accepted += 1;
+            if self.outcome.accepted_calls.len() < MAX_ACCEPTED {
+                self.outcome.accepted_calls.push(*call);
+            }
         }
         Ok(Answer {
             status: completion.status,

@@ -1,5 +1,6 @@
 //! A case: everything that decides what a run of a scenario does.
 
+use rand::Rng;
 use serde::{Deserialize, Serialize};
 
 /// One run of one scenario, fully determined: the same case on the same driver does the same.
@@ -17,15 +18,75 @@ pub struct Case {
     /// First round or step.
     #[serde(default)]
     pub start: u32,
-    /// Control codes that it sends.
+    /// Requests that it sends.
     #[serde(default)]
-    pub codes: Vec<u32>,
+    pub calls: Vec<Call>,
     /// Indices of the fallible kernel calls that fail, counted from the first of the case; at most two.
     #[serde(default)]
     pub fail: Vec<u64>,
     /// Point at which something interrupts, for scenarios that sweep over points.
     #[serde(default)]
     pub point: Option<u64>,
+}
+
+/// A control request.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Call {
+    /// The control code.
+    pub code: u32,
+    /// Bytes of input.
+    pub input: u32,
+    /// Bytes of output.
+    pub output: u32,
+    /// What the input is made of.
+    pub content: Content,
+}
+
+/// What an input is made of.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Content {
+    /// Zeros.
+    Zeros,
+    /// 0xFF.
+    Ones,
+    /// The little-endian 32-bit number 1, and zeros: a plausible count, followed by what it counts.
+    One,
+    /// Little-endian 32-bit numbers from 1 on: plausible counts and indices.
+    Small,
+    /// Whatever the seed gives.
+    Random,
+}
+
+impl Call {
+    /// A request of typical lengths.
+    #[must_use]
+    pub fn typical(code: u32) -> Self {
+        Self {
+            code,
+            input: 64,
+            output: 64,
+            content: Content::Zeros,
+        }
+    }
+
+    /// Its input.
+    #[must_use]
+    pub fn bytes(&self, random: &mut impl Rng) -> Vec<u8> {
+        let len = self.input as usize;
+        match self.content {
+            Content::Zeros => vec![0; len],
+            Content::Ones => vec![0xFF; len],
+            Content::One => [1].into_iter().chain(std::iter::repeat(0)).take(len).collect(),
+            Content::Small => (1u32..).flat_map(u32::to_le_bytes).take(len).collect(),
+            Content::Random => {
+                let mut bytes = vec![0; len];
+                random.fill_bytes(&mut bytes);
+                bytes
+            }
+        }
+    }
 }
 
 /// Why a case that somebody wrote can't be run.
@@ -52,8 +113,10 @@ pub enum CaseError {
     },
 }
 
-/// Most control codes of a case.
-const MAX_CODES: usize = 4096;
+/// Most requests of a case.
+const MAX_CALLS: usize = 4096;
+/// Most bytes of a request's input or output.
+const MAX_BYTES: u32 = 16 << 20;
 /// Most rounds of a case.
 const MAX_ITERATIONS: u32 = 10_000_000;
 
@@ -67,7 +130,7 @@ impl Case {
             cpus: 2,
             iterations: 1,
             start: 0,
-            codes: Vec::new(),
+            calls: Vec::new(),
             fail: Vec::new(),
             point: None,
         }
@@ -86,8 +149,11 @@ impl Case {
         if self.fail.len() > 2 {
             return Err(CaseError::Fail(self.fail.len()));
         }
+        let lengths = self.calls.iter().map(|call| call.input.max(call.output));
+        let longest = lengths.max().unwrap_or(0);
         let limits = [
-            ("control codes", self.codes.len(), MAX_CODES),
+            ("requests", self.calls.len(), MAX_CALLS),
+            ("bytes of a request", longest as usize, MAX_BYTES as usize),
             (
                 "rounds",
                 self.iterations as usize,
@@ -106,10 +172,10 @@ impl Case {
     #[must_use]
     pub fn describe(&self) -> String {
         let mut words = Vec::new();
-        match self.codes.as_slice() {
+        match self.calls.as_slice() {
             [] => {}
-            [code] => words.push(format!("code {code:#x}")),
-            codes => words.push(format!("{} codes", codes.len())),
+            [call] => words.push(format!("code {:#x}", call.code)),
+            calls => words.push(format!("{} requests", calls.len())),
         }
         if self.start > 0 {
             words.push(format!("from step {}", self.start));
@@ -134,7 +200,7 @@ mod tests {
     #[test]
     fn a_case_survives_being_written_down() {
         let case = Case {
-            codes: vec![0x22_2000],
+            calls: vec![Call::typical(0x22_2000)],
             fail: vec![3, 9],
             point: Some(4),
             ..Case::of("load-unload")
@@ -153,7 +219,8 @@ mod tests {
             Case { cpus: 2049, ..good.clone() },
             Case { fail: vec![1, 2, 3], ..good.clone() },
             Case { iterations: u32::MAX, ..good.clone() },
-            Case { codes: vec![0; 5000], ..good },
+            Case { calls: vec![Call::typical(0); 5000], ..good.clone() },
+            Case { calls: vec![Call { input: u32::MAX, ..Call::typical(0) }], ..good },
         ];
         for case in bad {
             assert!(case.validate().is_err(), "{case:?}");

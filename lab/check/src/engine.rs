@@ -20,6 +20,11 @@ use crate::worker::{Command, Lost, Ready, StartError, Worker};
 use ledger::Ledger;
 use queue::Queue;
 
+/// Part of the time that scenarios may take which come early.
+const EARLY_SHARE: f64 = 0.6;
+/// Cases after which a worker is replaced, so that nothing that it gathers grows for ever.
+const WORKER_CASES: u32 = 5000;
+
 /// What is asked of a check.
 #[derive(Clone, Debug)]
 pub struct Request {
@@ -123,6 +128,7 @@ pub fn check(request: &Request, watch: &mut dyn FnMut(Progress)) -> Result<Check
                 ledger: &mut ledger,
                 watch,
                 started,
+                deadline: started,
                 under_way: 0,
             };
             conductor.conduct();
@@ -169,9 +175,11 @@ pub fn replay(request: &Request, replay: &Replay) -> Result<Replayed, StartError
 
 /// One thread: takes cases and has its worker run them; a worker that has seen a machine stop is replaced.
 fn work(request: &Request, queue: &Queue, done: &Sender<Done>, mut worker: Option<Worker>) {
+    let mut cases = 0;
     while let Some(task) = queue.take() {
         let started = Instant::now();
-        if task.confirms.is_some() {
+        cases += 1;
+        if task.confirms.is_some() || cases % WORKER_CASES == 0 {
             worker = None;
         }
         let result = match worker.take() {
@@ -180,7 +188,9 @@ fn work(request: &Request, queue: &Queue, done: &Sender<Done>, mut worker: Optio
         };
         let result = match result {
             Ok(mut ready) => {
-                let result = ready.run(&task.case, request.patience);
+                // What was too slow once gets twice the time to prove that it hangs.
+                let patience = request.patience * if task.confirms.is_some() { 2 } else { 1 };
+                let result = ready.run(&task.case, patience);
                 let is_clean = result.as_ref().is_ok_and(|outcome| !outcome.stopped);
                 worker = (is_clean && task.confirms.is_none()).then_some(ready);
                 result
@@ -208,12 +218,19 @@ struct Conductor<'a> {
     ledger: &'a mut Ledger,
     watch: &'a mut dyn FnMut(Progress),
     started: Instant,
+    /// When no more cases are begun.
+    deadline: Instant,
     under_way: usize,
 }
 
 impl Conductor<'_> {
     fn conduct(&mut self) {
+        let budget = self.request.budget;
+        // Whatever the early ones run into, the late ones have their share.
+        self.deadline = self.started + budget.mul_f64(EARLY_SHARE);
         self.scenarios(false);
+        let share = Instant::now() + budget.mul_f64(1.0 - EARLY_SHARE);
+        self.deadline = share.max(self.started + budget);
         self.scenarios(true);
         if self.request.effort == Effort::Stress {
             self.stress();
@@ -222,7 +239,7 @@ impl Conductor<'_> {
     }
 
     fn is_late(&self) -> bool {
-        self.started.elapsed() >= self.request.budget
+        Instant::now() >= self.deadline
     }
 
     /// Runs the cases of scenarios that come early, or late.
@@ -232,7 +249,7 @@ impl Conductor<'_> {
             interface,
             effort: self.request.effort,
             seed: self.request.seed,
-            safe_codes: self.ledger.safe_codes(&interface.codes),
+            safe_calls: self.ledger.safe_calls(&interface.codes),
         };
         let wanted = scenario::ALL.iter().filter(|scenario| scenario.comes_late() == late);
         for scenario in wanted {
@@ -305,7 +322,7 @@ impl Conductor<'_> {
             interface,
             effort: Effort::Stress,
             seed: self.request.seed,
-            safe_codes: self.ledger.safe_codes(&interface.codes),
+            safe_calls: self.ledger.safe_calls(&interface.codes),
         };
         let mut random = XorShiftRng::seed_from_u64(self.request.seed ^ 0x5354_5245_5353);
         let mut turn = scenario::ALL.iter().cycle();

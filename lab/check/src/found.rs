@@ -68,7 +68,18 @@ impl Found {
             text: String::new(),
             count: 1,
         };
-        found.text = found.headline();
+        let [p1, p2, p3, p4] = parameters;
+        let place = match found.at {
+            ref at if *at == Spot::default() => String::new(),
+            ref at => format!("\n  at          {at}"),
+        };
+        found.text = format!(
+            "{}\n  rule        {}\n  parameters  {p1:#x}, {p2:#x}, {p3:#x}, {p4:#x}{place}\n  meaning     {}\n  remedy      {}",
+            found.headline(),
+            rule.name,
+            rule.meaning,
+            rule.remedy
+        );
         found
     }
 
@@ -95,8 +106,8 @@ impl Found {
         }
         if places.is_empty() {
             // Nowhere in the driver: what is said has to do, without the numbers that differ from run to run.
-            let words = self.what.split(|c: char| !c.is_alphabetic());
-            places.extend(words.filter(|word| word.len() > 2).map(str::to_owned));
+            let has_no_number = |word: &&str| !word.contains(|c: char| c.is_ascii_digit());
+            places.extend(self.what.split_whitespace().filter(has_no_number).map(str::to_owned));
         }
         Key(format!("{} {}", self.rule, places.join(" ")))
     }
@@ -170,5 +181,46 @@ impl From<&Leak> for Found {
             text: leak.to_string(),
             count: 1,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use lab_verifier::RuleId;
+
+    use super::*;
+
+    fn found(rule: RuleId, what: &str, rvas: &[u64]) -> Found {
+        let spot = |rva: &u64| Spot {
+            module: Some("x".into()),
+            rva: *rva,
+            ..Spot::default()
+        };
+        Found {
+            stack: rvas.iter().map(spot).collect(),
+            ..Found::by_check(rule.rule(), [0; 4], what.into(), Spot::default())
+        }
+    }
+
+    #[test]
+    fn rule_and_innermost_frames_make_findings_the_same() {
+        let one = found(RuleId::PageFault, "read of 0x1", &[1, 2, 3, 4]);
+        assert_eq!(one.key(), found(RuleId::PageFault, "read of 0x2", &[1, 2, 3, 5]).key());
+        assert_ne!(one.key(), found(RuleId::PageFault, "read of 0x1", &[1, 2, 4]).key());
+        assert_ne!(one.key(), found(RuleId::NullPointer, "read of 0x1", &[1, 2, 3, 4]).key());
+    }
+
+    #[test]
+    fn without_a_place_numbers_make_no_difference() {
+        let timer = |at: &str| found(RuleId::TimerLeft, &format!("left behind: timer at {at}"), &[]);
+        assert_eq!(timer("0x7f0f6ec6efc0").key(), timer("0x7f98b60cafc0").key());
+        assert_ne!(timer("0x1").key(), found(RuleId::TimerLeft, "left behind: DPC at 0x1", &[]).key());
+    }
+
+    #[test]
+    fn a_finding_survives_the_way_from_its_worker() {
+        let one = found(RuleId::WorkerLost, "gone <&\u{1b}\"", &[7]);
+        let text = serde_json::to_string(&one).expect("plain data");
+        assert_eq!(serde_json::from_str::<Found>(&text).expect("as written"), one);
     }
 }

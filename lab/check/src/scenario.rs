@@ -14,11 +14,11 @@ mod smoke;
 mod storm;
 mod unload_pending;
 
-use rand::Rng;
+use rand::{Rng, SeedableRng};
 use rand_xorshift::XorShiftRng;
 
 use crate::bench::{Bench, Halt, Outcome};
-use crate::case::Case;
+use crate::case::{Call, Case};
 use crate::interface::Interface;
 
 /// A way to exercise drivers.
@@ -65,8 +65,8 @@ pub struct Plan<'a> {
     pub effort: Effort,
     /// Seed of the whole check.
     pub seed: u64,
-    /// Codes that have not stopped a machine.
-    pub safe_codes: Vec<u32>,
+    /// Requests over which no machine has stopped, among them those that the driver accepts.
+    pub safe_calls: Vec<Call>,
 }
 
 /// How much a check does.
@@ -89,6 +89,17 @@ impl Effort {
             Self::Normal | Self::Stress => normal,
         }
     }
+}
+
+/// The generator of a case.
+fn random(case: &Case) -> XorShiftRng {
+    XorShiftRng::seed_from_u64(case.seed)
+}
+
+/// One of several things.
+fn one_of<'a, T>(things: &'a [T], random: &mut XorShiftRng) -> Option<&'a T> {
+    let index = random.next_u32() as usize % things.len().max(1);
+    things.get(index)
 }
 
 /// Every scenario, in the order in which they begin.

@@ -164,7 +164,10 @@ impl Walk<'_> {
 
     /// The effect of an instruction on what is known.
     fn compute(&mut self, instruction: &Instruction, state: &mut State, next: &mut Vec<(u32, State)>) {
-        state.compared = None;
+        self.select(instruction, state);
+        if instruction.rflags_modified() != 0 {
+            state.compared = None;
+        }
         let target = register(instruction, 0);
         let by = (instruction.op_count() > 1 && is_immediate(instruction.op_kind(1)))
             .then(|| instruction.immediate(1));
@@ -195,7 +198,6 @@ impl Walk<'_> {
             (Mnemonic::Lea, Some(target), _) => {
                 let value = state.address(instruction);
                 state.set(target, value);
-                state.compared = None;
             }
             (Mnemonic::Movsxd | Mnemonic::Mov | Mnemonic::Movzx, Some(target), _) => {
                 self.load(instruction, state, next);
@@ -231,9 +233,28 @@ impl Walk<'_> {
             ConditionCode::e | ConditionCode::ne => self.note(value, by),
             ConditionCode::a => state.range = range(instruction.near_branch_target()),
             ConditionCode::be => taken.range = range(instruction.next_ip()),
+            ConditionCode::b | ConditionCode::ae => self.note_below(value, by),
             _ => {}
         }
         taken
+    }
+
+    /// `cmp code - first, number; cmovb …`: a range without a table of jumps.
+    fn select(&mut self, instruction: &Instruction, state: &State) {
+        let Some((value, by)) = state.compared else { return };
+        match instruction.condition_code() {
+            ConditionCode::b | ConditionCode::ae => self.note_below(value, by),
+            ConditionCode::be | ConditionCode::a => self.note_below(value, by.saturating_add(1)),
+            _ => {}
+        }
+    }
+
+    /// All values of a range, unless it is the numbers from zero on.
+    fn note_below(&mut self, value: Value, number: u64) {
+        let is_far = matches!(value, Value::Shifted { add, .. } if add != 0);
+        if is_far && number <= MAX_RANGE {
+            (0..number).for_each(|k| self.note(value, k));
+        }
     }
 
     /// A load that may be from the jump table of the range at hand.

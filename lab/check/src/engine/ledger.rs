@@ -7,7 +7,7 @@ use lab_verifier::RuleId;
 
 use super::Request;
 use crate::bench::{Outcome, Series};
-use crate::case::Case;
+use crate::case::{Call, Case};
 use crate::found::{Found, Key, Spot};
 use crate::report::{
     CheckReport, Confirmation, DriverIdentity, Reported, ScenarioReport, Verdict,
@@ -17,6 +17,8 @@ use crate::worker::{End, Lost, Ready};
 
 /// Different findings that are kept.
 const MAX_FINDINGS: usize = 200;
+/// Accepted requests of a code that are kept.
+const MAX_ACCEPTED: usize = 3;
 /// Samples of a plot that are kept.
 const MAX_SAMPLES: usize = 4096;
 
@@ -27,6 +29,8 @@ pub(super) struct Ledger {
     by_key: BTreeMap<Key, usize>,
     /// Codes over which a machine stopped.
     fatal_codes: BTreeSet<u32>,
+    /// Requests that the driver accepted, by their code.
+    accepted: BTreeMap<u32, BTreeSet<Call>>,
     warnings: BTreeSet<String>,
     unsupported: BTreeSet<String>,
     could_not_run: Option<String>,
@@ -42,6 +46,7 @@ impl Ledger {
             findings: Vec::new(),
             by_key: BTreeMap::new(),
             fatal_codes: BTreeSet::new(),
+            accepted: BTreeMap::new(),
             warnings: BTreeSet::new(),
             unsupported: BTreeSet::new(),
             could_not_run: None,
@@ -134,8 +139,8 @@ impl Ledger {
                 true
             }
         };
-        if let ([code], true) = (case.codes.as_slice(), stopped) {
-            self.fatal_codes.insert(*code);
+        if let ([call], true) = (case.calls.as_slice(), stopped) {
+            self.fatal_codes.insert(call.code);
         }
     }
 
@@ -146,6 +151,12 @@ impl Ledger {
             report.requests += outcome.requests;
             report.accepted += outcome.accepted;
             report.could_not_run += u64::from(outcome.could_not_run.is_some());
+        }
+        for call in &outcome.accepted_calls {
+            let known = self.accepted.entry(call.code).or_default();
+            if known.len() < MAX_ACCEPTED {
+                known.insert(*call);
+            }
         }
         extend(&mut self.series.cycle_ns, &outcome.series.cycle_ns);
         extend(&mut self.series.pool_bytes, &outcome.series.pool_bytes);
@@ -194,10 +205,18 @@ impl Ledger {
         self.findings.len()
     }
 
-    /// Codes over which no machine has stopped.
-    pub(super) fn safe_codes(&self, codes: &[u32]) -> Vec<u32> {
+    /// Requests with codes over which no machine has stopped: those that the driver accepted, and a typical one of
+    /// each code of which it accepted none.
+    pub(super) fn safe_calls(&self, codes: &[u32]) -> Vec<Call> {
         let is_safe = |code: &&u32| !self.fatal_codes.contains(code);
-        codes.iter().filter(is_safe).copied().collect()
+        let mut calls = Vec::new();
+        for &code in codes.iter().filter(is_safe) {
+            match self.accepted.get(&code) {
+                Some(accepted) => calls.extend(accepted),
+                None => calls.push(Call::typical(code)),
+            }
+        }
+        calls
     }
 
     /// Cases that should find again what they found.

@@ -1,11 +1,11 @@
 //! The same work of several clients under many schedules: orders of processors, numbers of them.
 
 use lab_ntos::{Client, Privilege};
-use rand::{Rng, SeedableRng};
+use rand::Rng;
 use rand_xorshift::XorShiftRng;
 
-use super::session::{PAUSE_NS, TYPICAL};
-use super::{Plan, Scenario};
+use super::session::PAUSE_NS;
+use super::{Plan, Scenario, one_of, random};
 use crate::bench::{Bench, Halt};
 use crate::case::Case;
 use crate::interface::READ_WRITE;
@@ -27,13 +27,13 @@ impl Scenario for Explore {
     }
 
     fn plan(&self, plan: &Plan<'_>) -> Vec<Case> {
-        if plan.safe_codes.is_empty() || plan.interface.paths.is_empty() {
+        if plan.safe_calls.is_empty() || plan.interface.paths.is_empty() {
             return Vec::new();
         }
         (0..plan.effort.pick(16u64, 200))
             .zip(CPUS.iter().cycle())
             .map(|(n, cpus)| Case {
-                codes: plan.safe_codes.clone(),
+                calls: plan.safe_calls.clone(),
                 seed: plan.seed.wrapping_add(n),
                 cpus: *cpus,
                 iterations: 4,
@@ -46,7 +46,7 @@ impl Scenario for Explore {
         if !bench.load()? {
             return Ok(());
         }
-        let mut random = XorShiftRng::seed_from_u64(bench.case.seed);
+        let mut random = random(bench.case);
         let mut files = Vec::new();
         let interface = bench.interface;
         for n in 0..CLIENTS {
@@ -54,7 +54,7 @@ impl Scenario for Explore {
                 process: 1000 + 4 * n,
                 privilege: Privilege::Administrator,
             };
-            let path = &interface.paths[random.next_u32() as usize % interface.paths.len()];
+            let Some(path) = one_of(&interface.paths, &mut random) else { break };
             files.extend(bench.open(path, READ_WRITE, client)?);
         }
         for _ in 0..bench.case.iterations {
@@ -77,22 +77,16 @@ fn round(
     let case = bench.case;
     let mut begun = Vec::new();
     for &file in files {
-        let code = case.codes[random.next_u32() as usize % case.codes.len()];
-        let mut input = [0; TYPICAL];
-        if random.next_u32() % 2 == 0 {
-            random.fill_bytes(&mut input[..8]);
-        }
-        let machine = &bench.machine;
-        let request = machine.queue(|| machine.begin_ioctl(file, code, &input, TYPICAL))?;
-        bench.outcome.requests += 1;
-        begun.extend(request.ok().map(|request| (request, code)));
+        let Some(call) = one_of(&case.calls, random) else { break };
+        let request = bench.queue(file, call, random)?;
+        begun.extend(request.ok().map(|request| (request, call)));
     }
     bench.machine.poll()?;
-    for (request, code) in begun {
+    for (request, call) in begun {
         if random.next_u32() % 4 == 0 && !bench.machine.is_complete(&request) {
             bench.machine.cancel(&request)?;
         }
-        bench.settle(request, code, &mut [0; TYPICAL])?;
+        bench.settle(request, call)?;
     }
     Ok(())
 }

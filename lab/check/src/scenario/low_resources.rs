@@ -21,7 +21,7 @@ impl Scenario for LowResources {
     fn plan(&self, plan: &Plan<'_>) -> Vec<Case> {
         // One that counts: nothing fails.
         vec![Case {
-            codes: plan.safe_codes.clone(),
+            calls: plan.safe_calls.clone(),
             seed: plan.seed,
             ..Case::of(self.name())
         }]

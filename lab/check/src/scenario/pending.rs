@@ -1,9 +1,10 @@
 //! Starts requests and takes them back: cancels, closes, while they are with the driver.
 
-use super::session::TYPICAL;
-use super::{Plan, Scenario};
+use lab_ntos::Request;
+
+use super::{Plan, Scenario, random};
 use crate::bench::{Bench, Halt};
-use crate::case::Case;
+use crate::case::{Call, Case};
 
 pub(super) struct Pending;
 
@@ -17,12 +18,12 @@ impl Scenario for Pending {
     }
 
     fn plan(&self, plan: &Plan<'_>) -> Vec<Case> {
-        if plan.safe_codes.is_empty() || plan.interface.paths.is_empty() {
+        if plan.safe_calls.is_empty() || plan.interface.paths.is_empty() {
             return Vec::new();
         }
         (0..plan.effort.pick(2, 8))
             .map(|n| Case {
-                codes: plan.safe_codes.clone(),
+                calls: plan.safe_calls.clone(),
                 seed: plan.seed.wrapping_add(n),
                 iterations: 3,
                 ..Case::of(self.name())
@@ -35,35 +36,38 @@ impl Scenario for Pending {
             return Ok(());
         }
         let case = bench.case;
+        let mut random = random(case);
         for way in 0..case.iterations {
-            for &code in &case.codes {
+            for call in &case.calls {
                 let Some(file) = bench.open_any()? else { break };
                 // Two at a time: the second finds the driver with one under way.
-                let begin = || {
-                    let one = bench.machine.begin_ioctl(file, code, &[0; TYPICAL], TYPICAL)?;
-                    let two = bench.machine.begin_ioctl(file, code, &[0xFF; TYPICAL], TYPICAL)?;
-                    Ok::<_, lab_ntos::Stopped>([one, two])
-                };
-                let begun = bench.machine.queue(begin)?;
-                bench.outcome.requests += 2;
+                let begun = [
+                    bench.queue(file, call, &mut random)?,
+                    bench.queue(file, call, &mut random)?,
+                ];
                 match way {
                     0 => {}
                     1 => drop(bench.machine.poll()?),
                     _ => bench.machine.sleep_ns(1_000_000)?,
                 }
-                let requests: Vec<_> = begun.into_iter().flatten().collect();
-                for request in &requests {
-                    if !bench.machine.is_complete(request) {
-                        bench.machine.cancel(request)?;
-                    }
-                }
-                for request in requests {
-                    bench.settle(request, code, &mut [0; TYPICAL])?;
-                }
+                take_back(bench, call, begun.into_iter().flatten().collect())?;
                 bench.machine.close(file)?;
                 bench.step();
             }
         }
         bench.unload()
     }
+}
+
+/// Cancels all, then waits for each.
+fn take_back(bench: &mut Bench<'_>, call: &Call, requests: Vec<Request>) -> Result<(), Halt> {
+    for request in &requests {
+        if !bench.machine.is_complete(request) {
+            bench.machine.cancel(request)?;
+        }
+    }
+    for request in requests {
+        bench.settle(request, call)?;
+    }
+    Ok(())
 }

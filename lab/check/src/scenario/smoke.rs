@@ -1,43 +1,29 @@
 //! Sends each control code with inputs of many lengths and contents, over several handles.
 
 use lab_ntos::FileId;
-use rand::{Rng, SeedableRng};
-use rand_xorshift::XorShiftRng;
+use lab_verifier::RuleId;
 
-use super::{Effort, Plan, Scenario};
+use super::{Effort, Plan, Scenario, random};
 use crate::bench::{Bench, Halt, Outcome};
-use crate::case::Case;
+use crate::case::{Call, Case, Content};
 use crate::interface::{ADMINISTRATOR, READ_WRITE, USER};
 
-/// Lengths of input and output: none, too short for anything, typical, a page and one byte, huge.
-const LENGTHS: [usize; 7] = [0, 1, 8, 64, 512, 4097, 1 << 20];
+/// Lengths of input and output: none, too short for anything, small numbers of words, typical, a page and one byte, huge.
+const LENGTHS: [u32; 8] = [0, 1, 4, 8, 64, 512, 4097, HUGE];
 /// Contents of input.
-const CONTENTS: [Content; 4] = [Content::Zeros, Content::Ones, Content::Small, Content::Random];
-/// Handles that requests go through.
-const HANDLES: u32 = 3;
-/// Lengths of huge requests are tried with fewer contents.
-const HUGE: usize = 1 << 20;
+const CONTENTS: [Content; 5] = [
+    Content::Zeros,
+    Content::One,
+    Content::Ones,
+    Content::Small,
+    Content::Random,
+];
+/// Huge requests are tried with fewer contents.
+const HUGE: u32 = 1 << 20;
 /// Codes that are no driver's: what does it say to them?
 const STRANGE: [u32; 3] = [0, 0xFFFF_FFFF, 0x22_3FFC];
 
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Content {
-    Zeros,
-    Ones,
-    /// Little-endian numbers from 1 on: plausible counts and indices.
-    Small,
-    Random,
-}
-
 pub(super) struct Smoke;
-
-/// One request of a case.
-struct Step {
-    input: usize,
-    output: usize,
-    content: Content,
-    handle: u32,
-}
 
 impl Scenario for Smoke {
     fn name(&self) -> &'static str {
@@ -64,30 +50,30 @@ impl Scenario for Smoke {
     fn follow(&self, case: &Case, outcome: &Outcome, plan: &Plan<'_>) -> Vec<Case> {
         // Go on behind the step that stopped the machine, on a new one; the further, the larger the gap.
         let start = case.start + outcome.steps + 1 + case.start / 2;
-        if !outcome.stopped || start as usize >= steps(plan.effort).len() {
+        // A code that hangs would hang again, and again for as long.
+        let hangs = outcome.findings.iter().any(|found| found.rule == RuleId::Hang.rule().name);
+        if !outcome.stopped || hangs || start as usize >= steps(0, plan.effort).len() {
             return Vec::new();
         }
         vec![Case { start, ..case.clone() }]
     }
 
     fn run(&self, bench: &mut Bench<'_>) -> Result<(), Halt> {
-        let Some(&code) = bench.case.codes.first() else {
+        let Some(&Call { code, .. }) = bench.case.calls.first() else {
             return Ok(());
         };
         if !bench.load()? {
             return Ok(());
         }
         let handles = open_all(bench)?;
-        let mut random = XorShiftRng::seed_from_u64(bench.case.seed ^ u64::from(code));
-        let all = steps(Effort::Normal);
+        let mut random = random(bench.case);
         let first = bench.case.start as usize;
         let until = first + bench.case.iterations as usize;
-        let mut output = vec![0; HUGE];
-        for step in all.iter().take(until).skip(first) {
-            let handle = handles.get(step.handle as usize).or(handles.first());
-            let Some(&handle) = handle else { break };
-            let input = step.content.bytes(step.input, &mut random);
-            bench.request(handle, code, &input, &mut output[..step.output])?;
+        let all = steps(code, Effort::Normal);
+        // Handles take turns.
+        let turns = handles.iter().cycle();
+        for (call, handle) in all.iter().zip(turns).take(until).skip(first) {
+            bench.request(*handle, call, &mut random)?;
             bench.step();
         }
         transfers(bench, &handles)?;
@@ -101,16 +87,16 @@ impl Scenario for Smoke {
 impl Smoke {
     fn case(&self, code: u32, plan: &Plan<'_>) -> Case {
         Case {
-            codes: vec![code],
-            seed: plan.seed,
-            iterations: u32::try_from(steps(plan.effort).len()).unwrap_or(u32::MAX),
+            calls: vec![Call::typical(code)],
+            seed: plan.seed ^ u64::from(code),
+            iterations: u32::try_from(steps(code, plan.effort).len()).unwrap_or(u32::MAX),
             ..Case::of(self.name())
         }
     }
 }
 
-/// Steps of a case, the most telling first.
-fn steps(effort: Effort) -> Vec<Step> {
+/// Requests of a case, the most telling first.
+fn steps(code: u32, effort: Effort) -> Vec<Call> {
     let mut steps = Vec::new();
     for content in CONTENTS {
         for input in LENGTHS {
@@ -118,28 +104,17 @@ fn steps(effort: Effort) -> Vec<Step> {
                 if (input == 0 || input.max(output) == HUGE) && content != Content::Zeros {
                     continue;
                 }
-                let handle = u32::try_from(steps.len()).unwrap_or(0) % HANDLES;
-                steps.push(Step { input, output, content, handle });
+                steps.push(Call {
+                    code,
+                    input,
+                    output,
+                    content,
+                });
             }
         }
     }
-    steps.truncate(effort.pick(60, usize::MAX));
+    steps.truncate(effort.pick(100, usize::MAX));
     steps
-}
-
-impl Content {
-    fn bytes(self, len: usize, random: &mut XorShiftRng) -> Vec<u8> {
-        match self {
-            Self::Zeros => vec![0; len],
-            Self::Ones => vec![0xFF; len],
-            Self::Small => (1u32..).flat_map(u32::to_le_bytes).take(len).collect(),
-            Self::Random => {
-                let mut bytes = vec![0; len];
-                random.fill_bytes(&mut bytes);
-                bytes
-            }
-        }
-    }
 }
 
 /// An administrator's two handles and a user's, as far as they may be opened.

@@ -1,10 +1,10 @@
 //! Many processes open and close the devices, in every way and order; some die with files open.
 
 use lab_ntos::{Client, FileId, Privilege};
-use rand::{Rng, SeedableRng};
+use rand::Rng;
 use rand_xorshift::XorShiftRng;
 
-use super::{Plan, Scenario};
+use super::{Plan, Scenario, one_of, random};
 use crate::bench::{Bench, Halt};
 use crate::case::Case;
 use crate::interface::READ_WRITE;
@@ -48,7 +48,7 @@ impl Scenario for Storm {
         if !bench.load()? {
             return Ok(());
         }
-        let mut random = XorShiftRng::seed_from_u64(bench.case.seed);
+        let mut random = random(bench.case);
         let mut open: Vec<FileId> = Vec::new();
         for _ in 0..bench.case.iterations {
             if open.len() < OPEN && random.next_u32() % 3 > 0 {
@@ -65,8 +65,9 @@ impl Scenario for Storm {
 }
 
 fn open_one(bench: &mut Bench<'_>, random: &mut XorShiftRng) -> Result<Option<FileId>, Halt> {
-    let paths = &bench.interface.paths;
-    let path = &paths[random.next_u32() as usize % paths.len()];
+    let Some(path) = one_of(&bench.interface.paths, random) else {
+        return Ok(None);
+    };
     let client = Client {
         process: 1000 + u64::from(random.next_u32() % 8) * 4,
         privilege: if random.next_u32() % 4 == 0 {
@@ -75,7 +76,7 @@ fn open_one(bench: &mut Bench<'_>, random: &mut XorShiftRng) -> Result<Option<Fi
             Privilege::Administrator
         },
     };
-    let access = ACCESS[random.next_u32() as usize % ACCESS.len()];
+    let access = one_of(&ACCESS, random).copied().unwrap_or(READ_WRITE);
     let path = match random.next_u32() % 8 {
         0 => format!(r"{path}\some\file"),
         _ => path.clone(),
