@@ -44,6 +44,8 @@ impl Confinement {
 pub fn confine() -> Confinement {
     // While the kernel still tells.
     let own_code = text::ranges();
+    // Read once, from where it can't be read later.
+    let _ = rustix::param::page_size();
     let parts = [
         ("no_new_privs", limits::no_new_privileges()),
         ("resource limits", limits::set()),

@@ -44,9 +44,9 @@ pub trait Scenario: Sync {
 
     /// One more case for a check that goes on until its time is over.
     fn draw(&self, plan: &Plan<'_>, random: &mut XorShiftRng) -> Option<Case> {
-        let mut case = self.plan(plan).into_iter().next()?;
+        let mut case = one_of(&self.plan(plan), random)?.clone();
         case.seed = random.next_u64() | 1;
-        case.cpus = [1, 2, 3, 4, 8][random.next_u32() as usize % 5];
+        case.cpus = *one_of(&[1, 2, 3, 4, 8], random)?;
         Some(case)
     }
 

@@ -32,7 +32,7 @@ const NOT_PERMITTED: u32 = 0x0005_0000 | 1;
 const NOT_THERE: u32 = 0x0005_0000 | 38;
 
 /// What a running machine and its host threads need, by x86-64 number.
-const ALLOWED: [(u32, &str); 44] = [
+const ALLOWED: [(u32, &str); 45] = [
     (0, "read"),
     (1, "write"),
     (3, "close"),
@@ -55,6 +55,7 @@ const ALLOWED: [(u32, &str); 44] = [
     (35, "nanosleep"),
     (39, "getpid"),
     (60, "exit"),
+    (72, "fcntl"),
     (77, "ftruncate"),
     (96, "gettimeofday"),
     (131, "sigaltstack"),

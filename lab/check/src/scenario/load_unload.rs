@@ -5,7 +5,7 @@ use std::time::Instant;
 use lab_ntos::Footprint;
 use lab_verifier::RuleId;
 
-use super::{Plan, Scenario};
+use super::{Effort, Plan, Scenario};
 use crate::bench::{Bench, Halt};
 use crate::case::Case;
 use crate::found::{Found, Spot};
@@ -26,7 +26,7 @@ impl Scenario for LoadUnload {
     }
 
     fn plan(&self, plan: &Plan<'_>) -> Vec<Case> {
-        let iterations = plan.effort.pick(100, 1000);
+        let iterations = if plan.effort == Effort::Normal { 1000 } else { 100 };
         let base = Case::of(self.name());
         vec![
             Case { iterations, seed: plan.seed, ..base.clone() },
