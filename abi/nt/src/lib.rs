@@ -31,6 +31,7 @@ pub mod data;
 pub mod dbg;
 pub mod ex;
 pub mod hal;
+pub mod interrupt;
 pub mod io;
 pub mod irp;
 pub mod ke;
@@ -43,6 +44,7 @@ pub mod ps;
 pub mod remlock;
 pub mod rtl;
 pub mod se;
+pub mod seh;
 pub mod status;
 pub mod stop;
 pub mod zw;
@@ -55,6 +57,7 @@ pub use status::NTSTATUS;
 pub fn contracts() -> impl Iterator<Item = &'static Contract> {
     [
         ke::CONTRACTS,
+        interrupt::CONTRACTS,
         ex::CONTRACTS,
         io::CONTRACTS,
         mm::CONTRACTS,
@@ -71,6 +74,7 @@ pub fn contracts() -> impl Iterator<Item = &'static Contract> {
         pnp::CONTRACTS,
         po::CONTRACTS,
         remlock::CONTRACTS,
+        seh::CONTRACTS,
     ]
     .into_iter()
     .flatten()

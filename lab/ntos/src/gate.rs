@@ -16,8 +16,8 @@ unsafe extern "C" fn on_refusal(
     context: *mut libc::c_void,
 ) {
     // SAFETY: the kernel passes a valid context to an SA_SIGINFO handler; it is ours until we return.
-    let gregs = unsafe { &mut (*context.cast::<libc::ucontext_t>()).uc_mcontext.gregs };
-    let caught = try_current().is_some_and(|machine| machine.on_watchdog(signal, gregs));
+    let context = unsafe { &mut (*context.cast::<libc::ucontext_t>()).uc_mcontext };
+    let caught = try_current().is_some_and(|machine| machine.on_watchdog(signal, context));
     if !caught {
         // SAFETY: restoring the default action has no preconditions.
         unsafe { libc::signal(signal, libc::SIG_DFL) };

@@ -15,18 +15,21 @@ use crate::fault;
 use crate::files::Files;
 use crate::findings::{Found, Stopped};
 use crate::guest::{self, get};
+use crate::interrupt::Interrupts;
 use crate::irp::Irps;
-use crate::layout::Slot;
+use crate::latency::Latencies;
+use crate::layout::{Slot, pending};
 use crate::locate::Module;
 use crate::object::Objects;
 use crate::pool::{Pool, PoolLevel};
 use crate::process::{Process, SYSTEM_PROCESS};
 use crate::resources::Resources;
 use crate::sched::{Thread, ThreadId};
+use crate::step::Stepper;
 use crate::thunk::thunks;
 use crate::timer::Timers;
 use crate::unwind::Registers as CpuRegisters;
-use crate::watchdog::{self, Watch};
+use crate::watchdog::{self, Limits, Watch};
 
 /// How a machine is made.
 pub struct Config {
@@ -36,9 +39,10 @@ pub struct Config {
     pub clock: ClockKind,
     /// How strictly pool is checked.
     pub pool: PoolLevel,
-    /// Processor time that a driver may run without giving control back. One host thread has one
-    /// limit: that of its first machine.
+    /// Processor time that a driver may run without giving control back.
     pub hang_limit: Duration,
+    /// Processor time that its routines may take at raised IRQL.
+    pub limits: Limits,
     /// Whether privileged instructions become jumps where that is safe; otherwise each one traps.
     pub patch: bool,
     /// Order in which processors run: 0 = round robin, else pseudo-random.
@@ -56,6 +60,7 @@ impl Default for Config {
             clock: ClockKind::Virtual,
             pool: PoolLevel::Strict,
             hang_limit: Duration::from_secs(10),
+            limits: Limits::default(),
             patch: true,
             seed: 0,
             devices: Box::new(NoPmu),
@@ -90,6 +95,13 @@ pub struct Machine {
     /// Contexts that are on a processor.
     pub(crate) active: Cell<u32>,
     pub(crate) queued_dpcs: Cell<u32>,
+    /// Interrupts that are pending on any processor.
+    pub(crate) raised: Cell<u32>,
+    pub(crate) interrupts: RefCell<Interrupts>,
+    pub(crate) stepper: Stepper,
+    /// A context that goes on when nothing else can.
+    pub(crate) held: Cell<Option<ThreadId>>,
+    pub(crate) latencies: Latencies,
     pub(crate) current_cpu: Cell<usize>,
     /// Processor that `gs` points at.
     pub(crate) gs_cpu: Cell<usize>,
@@ -109,9 +121,9 @@ pub struct Machine {
     pub(crate) files: RefCell<Files>,
     pub(crate) modules: RefCell<Vec<Module>>,
     pub(crate) resources: RefCell<Resources>,
-    /// The system cancel spin lock, where drivers can't see it.
     /// Whether a loaded driver reads times from the shared page.
     pub(crate) shares_page: Cell<bool>,
+    /// The system cancel spin lock, where drivers can't see it.
     pub(crate) cancel_lock: Box<Cell<usize>>,
     pub(crate) devices: Box<dyn Registers>,
     /// What the host's processor says of itself, by leaf and subleaf.
@@ -122,6 +134,8 @@ pub struct Machine {
     dpcs_run: Cell<u64>,
     /// Switches to a context since the machine was made.
     pub(crate) switches: Cell<u64>,
+    /// Digest of which context ran where, in order.
+    pub(crate) schedule_hash: Cell<u64>,
     pub(crate) watch: Watch,
     /// Fallible kernel calls made so far, and the one to fail.
     fallible: Cell<u64>,
@@ -160,7 +174,7 @@ impl Machine {
             return Err(MachineError::Cpus(config.cpus));
         }
         fault::install();
-        watchdog::start(config.hang_limit);
+        watchdog::start();
         let mut machine = Box::new(Self {
             cpus: Vec::new(),
             threads: FrozenVec::new(),
@@ -168,6 +182,11 @@ impl Machine {
             ready: RefCell::default(),
             active: Cell::new(0),
             queued_dpcs: Cell::new(0),
+            raised: Cell::new(0),
+            interrupts: RefCell::default(),
+            stepper: Stepper::default(),
+            held: Cell::new(None),
+            latencies: Latencies::default(),
             current_cpu: Cell::new(0),
             gs_cpu: Cell::new(usize::MAX),
             running: Cell::new(None),
@@ -193,7 +212,8 @@ impl Machine {
             found: Found::default(),
             dpcs_run: Cell::new(0),
             switches: Cell::new(0),
-            watch: Watch::default(),
+            schedule_hash: Cell::new(0),
+            watch: Watch::new(config.hang_limit, config.limits),
             fallible: Cell::new(0),
             fail_at: Cell::new([None; 2]),
         });
@@ -294,6 +314,12 @@ impl Machine {
         self.dpcs_run.get()
     }
 
+    /// Digest of which context has run on which processor, in order: equal for runs that took the
+    /// same course.
+    pub fn schedule_hash(&self) -> u64 {
+        self.schedule_hash.get()
+    }
+
     /// The thread with this index.
     #[inline]
     pub(crate) fn thread(&self, id: ThreadId) -> &Thread {
@@ -360,6 +386,7 @@ impl Machine {
         CpuRegisters {
             rip: self.call_site(),
             gpr,
+            ..CpuRegisters::NONE
         }
     }
 
@@ -386,7 +413,7 @@ impl Machine {
     #[inline]
     pub(crate) fn request_schedule(&self) {
         if self.running.get().is_some() {
-            self.cpu().set_pending(1);
+            self.cpu().request(pending::SCHEDULE);
         }
     }
 
