@@ -52,6 +52,9 @@ impl Machine {
     /// Address of an exported variable.
     pub(crate) fn variable(&self, name: &str) -> Option<u64> {
         let variable = Variable::by_name(name)?;
+        if variable == Variable::HalDispatchTable {
+            return Some(hal_dispatch());
+        }
         if matches!(
             variable,
             Variable::MmUserProbeAddress
@@ -59,9 +62,6 @@ impl Machine {
                 | Variable::MmSystemRangeStart
         ) {
             self.probes_inline.set(true);
-        }
-        if variable == Variable::HalDispatchTable {
-            return Some(hal_dispatch());
         }
         let mut resources = self.resources.borrow_mut();
         let words = &mut resources.variables.words;
