@@ -7,7 +7,8 @@
 //! back at the next touch: silently below `DISPATCH_LEVEL`, with a finding at
 //! or above. A raise with nothing touched since costs a comparison.
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
+use std::collections::HashMap;
 use std::ops::Range;
 
 use lab_image::{MappedImage, Paged};
@@ -15,6 +16,7 @@ use lab_verifier::RuleId;
 use nt::ke::{DISPATCH_LEVEL, KIRQL};
 
 use crate::fault::{EXECUTED, Touch};
+use crate::locate::Module;
 use crate::machine::Machine;
 
 /// Whether paged memory is taken away.
@@ -42,6 +44,8 @@ impl Paging {
 pub(crate) struct Pageable {
     ranges: Vec<Range<u64>>,
     resident: Cell<bool>,
+    /// How often each section is locked, by its rva.
+    locked: RefCell<HashMap<u32, u32>>,
 }
 
 impl Pageable {
@@ -49,7 +53,15 @@ impl Pageable {
         Self {
             ranges: image.pageable(),
             resident: Cell::new(true),
+            locked: RefCell::default(),
         }
+    }
+
+    fn is_locked(&self, section: u32) -> bool {
+        self.locked
+            .borrow()
+            .get(&section)
+            .is_some_and(|times| *times > 0)
     }
 
     fn contains(&self, address: u64) -> bool {
@@ -109,19 +121,59 @@ impl Machine {
     }
 
     fn page_in_image(&self, touch: &Touch) -> bool {
-        let away = |module: &crate::locate::Module| {
+        let away = |module: &Module| {
             !module.pageable.resident.get() && module.pageable.contains(touch.address)
         };
         if self.with_module(touch.address, away) != Some(true) {
             return false;
         }
-        self.judge_paged_access(touch, "a PAGE section");
+        let section = self.section_of(touch.address);
+        let locked = section.is_some_and(|section| {
+            self.with_module(touch.address, |module| module.pageable.is_locked(section))
+                == Some(true)
+        });
+        if !locked {
+            self.judge_paged_access(touch, "a PAGE section");
+        }
         self.paging.became_resident();
         self.with_module(touch.address, |module| {
             module.pageable.resident.set(true);
             module.image.set_paged_out(Paged::In).is_ok()
         })
         .unwrap_or(false)
+    }
+
+    /// The rva of the section that an address of a driver is in.
+    fn section_of(&self, address: u64) -> Option<u32> {
+        self.with_module(address, |module| {
+            let rva = module.image.rva_of(address)?;
+            Some(module.image.image().section_at(rva)?.rva)
+        })?
+    }
+
+    /// Locks the section that an address is in, or unlocks it as often as it was locked.
+    pub(crate) fn lock_section(&self, address: u64, lock: bool) {
+        let done = self.section_of(address).is_some_and(|section| {
+            let change = |module: &Module| {
+                let mut locked = module.pageable.locked.borrow_mut();
+                let times = locked.entry(section).or_default();
+                let changed = if lock {
+                    times.checked_add(1)
+                } else {
+                    times.checked_sub(1)
+                };
+                *times = changed.unwrap_or(*times);
+                changed.is_some()
+            };
+            self.with_module(address, change) == Some(true)
+        });
+        if !done {
+            self.report(
+                RuleId::BadObject,
+                [address, 0, 0, 0],
+                format!("{address:#x} is in no section of a driver, or none that is locked"),
+            );
+        }
     }
 
     fn judge_paged_access(&self, touch: &Touch, what: &str) {

@@ -82,6 +82,12 @@ exports! {
         }
         machine.free_pool(BaseAddress as u64, 0);
     }
+    fn MmLockPagableDataSection(AddressWithinSection: *mut c_void) -> *mut c_void {
+        current().lock_section(AddressWithinSection as u64, true);
+        AddressWithinSection
+    }
+    fn MmLockPagableSectionByHandle(ImageSectionHandle: *mut c_void) { current().lock_section(ImageSectionHandle as u64, true) }
+    fn MmUnlockPagableImageSection(ImageSectionHandle: *mut c_void) { current().lock_section(ImageSectionHandle as u64, false) }
     fn MmFreeContiguousMemory(BaseAddress: *mut c_void) { current().free_pool(BaseAddress as u64, 0) }
 }
 

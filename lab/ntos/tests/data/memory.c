@@ -4,6 +4,9 @@
 #define __USE_MINGW_ANSI_STDIO 0
 #include <ntifs.h>
 
+#ifndef MmLockPagableCodeSection
+#define MmLockPagableCodeSection(address) MmLockPagableDataSection((PVOID)(address))
+#endif
 #define FAR __attribute__((noinline))
 
 FAR static ULONG Load(volatile ULONG *p) { return *p; }
@@ -83,6 +86,14 @@ static NTSTATUS PageSectionsAt(KIRQL irql, BOOLEAN code) {
     return got == 8 ? STATUS_SUCCESS : STATUS_DATA_ERROR;
 }
 
+static NTSTATUS LockedCode(void) {
+    NTSTATUS status;
+    void *handle = MmLockPagableCodeSection(PagedCode);
+    status = PageSectionsAt(DISPATCH_LEVEL, TRUE);
+    MmUnlockPagableImageSection(handle);
+    return status;
+}
+
 static NTSTATUS Before(void) {
     ULONG *block = ExAllocatePoolWithTag(NonPagedPool, 64, 'tseT');
     ULONG got = Load(block - 1);
@@ -115,6 +126,7 @@ static NTSTATUS NTAPI OnControl(PDEVICE_OBJECT device, PIRP irp) {
     case 12: status = PageSectionsAt(DISPATCH_LEVEL, FALSE); break;
     case 13: status = PageSectionsAt(PASSIVE_LEVEL, TRUE); if (NT_SUCCESS(status)) status = PageSectionsAt(PASSIVE_LEVEL, FALSE); break;
     case 14: status = Before(); break;
+    case 15: status = LockedCode(); break;
     }
     irp->IoStatus.Information = NT_SUCCESS(status) ? n : 0;
     irp->IoStatus.Status = status;
