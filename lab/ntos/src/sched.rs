@@ -525,6 +525,22 @@ impl Machine {
 
     /// Calls a routine that must return at `irql`.
     pub(crate) fn call_expecting(&self, function: u64, args: [u64; 4], irql: KIRQL) -> u64 {
+        let result = self.call_at_any_irql(function, args);
+        if self.running.get().is_some() && self.irql() != irql {
+            self.violate(
+                RuleId::IrqlChanged,
+                [function, u64::from(irql), u64::from(self.irql()), 0],
+                format!(
+                    "a routine that had to return at IRQL {irql} returned at IRQL {}",
+                    self.irql()
+                ),
+            );
+        }
+        result
+    }
+
+    /// Calls a routine that may return at another IRQL: a `__finally` block that releases a lock does.
+    pub(crate) fn call_at_any_irql(&self, function: u64, args: [u64; 4]) -> u64 {
         let Some(id) = self.running.get() else {
             return 0;
         };
@@ -543,16 +559,6 @@ impl Machine {
         match outer {
             Some(slot) => guest::set!(area, slot = slot),
             None => guest::set!(area, slot.rsp = 0u64),
-        }
-        if self.irql() != irql {
-            self.violate(
-                RuleId::IrqlChanged,
-                [function, u64::from(irql), u64::from(self.irql()), 0],
-                format!(
-                    "a routine that had to return at IRQL {irql} returned at IRQL {}",
-                    self.irql()
-                ),
-            );
         }
         result
     }

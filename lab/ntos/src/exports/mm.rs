@@ -10,6 +10,7 @@ use std::ptr;
 
 use lab_verifier::RuleId;
 use nt::base::UNICODE_STRING;
+use nt::ke::DISPATCH_LEVEL;
 use nt::mm::{MDL, MDL_MAPPED_TO_SYSTEM_VA, MDL_SOURCE_IS_NONPAGED_POOL};
 
 use super::exports;
@@ -25,7 +26,7 @@ exports! {
         machine.string(SystemRoutineName).map_or(ptr::null_mut(), |name| machine.routine_address(&name) as *mut c_void)
     }
     fn MmIsAddressValid(VirtualAddress: *mut c_void) -> u8 {
-        u8::from(current().is_readable(VirtualAddress as u64))
+        u8::from(current().is_valid(VirtualAddress as u64))
     }
     fn MmMapIoSpace(_PhysicalAddress: i64, _NumberOfBytes: usize, _CacheType: i32) -> *mut c_void {
         // No device of this machine has registers in memory.
@@ -103,6 +104,14 @@ impl crate::machine::Machine {
             .borrow_mut()
             .allocate(size, tag, false, Owner::Driver, site)
             .unwrap_or(0)
+    }
+
+    /// Whether a driver can read the byte at an address now.
+    fn is_valid(&self, address: u64) -> bool {
+        if self.irql() < DISPATCH_LEVEL {
+            self.make_resident(address);
+        }
+        self.kernel_address_of(address).is_some() || self.is_readable(address)
     }
 
     /// Whether the byte at an address can be read, without touching it.

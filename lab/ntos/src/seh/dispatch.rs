@@ -198,7 +198,7 @@ impl Machine {
         let segments = &self.thread(thread).seh.segments;
         let level = segments.borrow().len();
         segments.borrow_mut().push(segment);
-        let result = self.call(routine, args);
+        let result = self.call_at_any_irql(routine, args);
         segments.borrow_mut().truncate(level);
         #[expect(
             clippy::cast_possible_truncation,

@@ -4,7 +4,7 @@ use nt::seh::{CONTEXT, DISPATCHER_CONTEXT, UNW_FLAG_EHANDLER, UNW_FLAG_UHANDLER}
 
 use super::context::{context_of, registers_of, update};
 use crate::guest::{self, get, set};
-use crate::locate::Walk;
+use crate::locate::{Module, Walk};
 use crate::machine::Machine;
 use crate::sched::ThreadId;
 use crate::unwind::{self, Handler, Registers};
@@ -87,6 +87,14 @@ impl Iterator for Frames<'_> {
             self.leave_segment()?;
             return self.next();
         };
+        // What runs in a trampoline stands for the instruction that was there: scopes cover that.
+        let rip = self.registers.rip;
+        let origin = |module: &Module| module.image.origin_of(rip);
+        self.registers.rip = self
+            .machine
+            .with_module(rip, origin)
+            .flatten()
+            .unwrap_or(rip);
         let memory = Walk {
             machine: self.machine,
             thread: Some(self.thread),

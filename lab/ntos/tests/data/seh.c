@@ -110,6 +110,22 @@ FAR static NTSTATUS Order(void) {
     return STATUS_SUCCESS;
 }
 
+/* A __finally block gives back the lock, and with it the IRQL. */
+FAR static void WithLock(KSPIN_LOCK *lock) {
+    KIRQL old;
+    EXCEPTION_RECORD record = { STATUS_DATA_ERROR };
+    KeAcquireSpinLock(lock, &old);
+    __try { RtlRaiseException(&record); } __finally { KeReleaseSpinLock(lock, old); }
+}
+FAR static NTSTATUS Locks(void) {
+    KSPIN_LOCK lock;
+    ULONG code = 0;
+    KeInitializeSpinLock(&lock);
+    __try { WithLock(&lock); } __except (KeGetCurrentIrql() == DISPATCH_LEVEL) { code = GetExceptionCode(); }
+    CHECK(code == STATUS_DATA_ERROR && KeGetCurrentIrql() == PASSIVE_LEVEL && lock == 0);
+    return STATUS_SUCCESS;
+}
+
 /* A filter that faults and handles that itself, and one that lets it out. */
 FAR static LONG OwnTrouble(void) {
     __try { Load(USER); } __except (EXCEPTION_EXECUTE_HANDLER) { Step(2); }
@@ -324,6 +340,7 @@ NTSTATUS NTAPI DriverEntry(PDRIVER_OBJECT driver, PUNICODE_STRING path) {
     TRY(Codes());
     TRY(Registers(1, 2, 3, 4));
     TRY(Order());
+    TRY(Locks());
     TRY(Nested());
     TRY(Collided());
     TRY(Continue());
