@@ -99,18 +99,19 @@ impl Finding {
     /// A finding under `rule`, to be completed with where it happened.
     #[must_use]
     pub fn new(rule: RuleId, parameters: [u64; 4], what: String, cpu: Cpu) -> Self {
+        let rule = rule.rule();
         let Rule {
             name,
             stop,
             meaning,
             remedy,
             ..
-        } = rule.rule();
+        } = rule;
         Self {
             rule: name,
             stop_code: *stop,
             stop_name: stop.name(),
-            parameters,
+            parameters: rule.reported(parameters),
             what,
             at: Frame::default(),
             instruction: None,
