@@ -35,6 +35,7 @@ pub mod io;
 pub mod irp;
 pub mod ke;
 pub mod kpcr;
+pub mod lock;
 pub mod mm;
 pub mod ob;
 pub mod pnp;
@@ -71,6 +72,7 @@ pub fn contracts() -> impl Iterator<Item = &'static Contract> {
         pnp::CONTRACTS,
         po::CONTRACTS,
         remlock::CONTRACTS,
+        lock::CONTRACTS,
     ]
     .into_iter()
     .flatten()

@@ -7,6 +7,7 @@
 
 use std::ptr;
 
+use crate::disclosure::FILL;
 use crate::{guest, memory};
 
 const PAGE: usize = 4096;
@@ -28,11 +29,8 @@ pub(crate) struct Buffers {
     free: Vec<u64>,
 }
 
-/// Fills what a request brings no data for, so that a driver that returns it unwritten is seen to.
-pub(crate) const UNINITIALIZED: u8 = 0xCB;
-
 impl Buffers {
-    /// A buffer with `data` at its start and [`UNINITIALIZED`] behind it.
+    /// A buffer with `data` at its start and [`FILL`] behind it.
     pub(crate) fn take(&mut self, data: &[u8], len: usize) -> std::io::Result<Buffer> {
         let len = len.max(data.len()).max(1);
         let map_len = if len <= LEN {
@@ -51,11 +49,7 @@ impl Buffers {
         };
         let address = map + (map_len - len.next_multiple_of(16)) as u64;
         guest::fill(address as *mut u8, data);
-        guest::set_bytes(
-            (address + data.len() as u64) as *mut u8,
-            UNINITIALIZED,
-            len - data.len(),
-        );
+        fill_rest(address, data.len(), len);
         Ok(Buffer {
             map,
             map_len,
@@ -70,6 +64,18 @@ impl Buffers {
         } else {
             unmap(buffer.map, buffer.map_len);
         }
+    }
+}
+
+/// Fills what a request brings no data for, so that a driver that returns it unwritten is seen to.
+fn fill_rest(address: u64, from: usize, len: usize) {
+    let aligned = from.next_multiple_of(FILL.len()).min(len);
+    for at in from..aligned {
+        guest::write((address + at as u64) as *mut u8, FILL[at % FILL.len()]);
+    }
+    for at in (aligned..len).step_by(FILL.len()) {
+        let rest = FILL.len().min(len - at);
+        guest::fill((address + at as u64) as *mut u8, &FILL[..rest]);
     }
 }
 

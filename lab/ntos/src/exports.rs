@@ -17,12 +17,13 @@ pub(crate) mod ex;
 mod hal;
 pub(crate) mod io;
 mod ke;
+mod lock;
 mod mm;
 mod ob;
 mod pnp;
 pub(crate) mod po;
 mod ps;
-mod remlock;
+pub(crate) mod remlock;
 mod rtl;
 mod se;
 mod zw;
@@ -45,6 +46,7 @@ pub(crate) fn all() -> impl Iterator<Item = Export> {
         .chain(pnp::exports())
         .chain(po::exports())
         .chain(remlock::exports())
+        .chain(lock::exports())
 }
 
 /// Runs the body of an export; a panic in it is a defect of the lab and must not reach the driver.

@@ -8,7 +8,8 @@
 //! - running code: `asm`, `layout`, `fiber`, `thunk`, `cpu`, `sched`
 //! - time and waiting: `clock`, `timer`, `dpc`, `wait`, `affinity`
 //! - memory and objects: `memory`, `pool`, `buffers`, `mdl`, `object`, `process`, `security`, `registry`, `resources`
-//! - requests: `irp`, `request`, `driver`
+//! - locks: `locks`, `locks::order`
+//! - requests: `irp`, `request`, `disclosure`, `driver`, `integrity`
 //! - when things go wrong: `fault`, `emulate`, `unwind`, `locate`
 
 #[cfg(not(all(target_arch = "x86_64", target_os = "linux")))]
@@ -19,6 +20,7 @@ mod asm;
 mod buffers;
 mod clock;
 mod cpu;
+mod disclosure;
 mod dpc;
 mod driver;
 mod emulate;
@@ -29,9 +31,11 @@ mod files;
 mod findings;
 mod format;
 mod guest;
+mod integrity;
 mod irp;
 mod layout;
 mod locate;
+mod locks;
 mod machine;
 mod mdl;
 mod memory;

@@ -18,6 +18,7 @@ use crate::guest::{self, get};
 use crate::irp::Irps;
 use crate::layout::Slot;
 use crate::locate::Module;
+use crate::locks::Locks;
 use crate::object::Objects;
 use crate::pool::{Pool, PoolLevel};
 use crate::process::{Process, SYSTEM_PROCESS};
@@ -109,6 +110,7 @@ pub struct Machine {
     pub(crate) files: RefCell<Files>,
     pub(crate) modules: RefCell<Vec<Module>>,
     pub(crate) resources: RefCell<Resources>,
+    pub(crate) locks: Locks,
     /// The system cancel spin lock, where drivers can't see it.
     /// Whether a loaded driver reads times from the shared page.
     pub(crate) shares_page: Cell<bool>,
@@ -179,11 +181,12 @@ impl Machine {
             pool: RefCell::new(Pool::new(config.pool)?),
             buffers: RefCell::default(),
             objects: RefCell::default(),
-            irps: RefCell::default(),
+            irps: RefCell::new(Irps::new(config.pool)),
             processes: RefCell::default(),
             files: RefCell::default(),
             modules: RefCell::default(),
             resources: RefCell::default(),
+            locks: Locks::default(),
             shares_page: Cell::new(false),
             cancel_lock: Box::default(),
             devices: config.devices,

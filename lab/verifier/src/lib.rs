@@ -9,6 +9,6 @@ mod markdown;
 pub mod report;
 pub mod rules;
 
-pub use report::{Access, Cpu, Finding, Frame, Leak, Verdict};
 pub use markdown::markdown;
+pub use report::{Access, Cpu, Finding, Frame, Leak, Trace, Verdict};
 pub use rules::{Class, RULES, Rule, RuleId, Severity};

@@ -152,7 +152,8 @@ mod tests {
     fn no_two_rules_claim_the_same_sub_code_unless_their_texts_differ() {
         for (index, one) in RULES.iter().enumerate() {
             for other in &RULES[..index] {
-                let same = one.subcode.is_some() && (one.stop, one.subcode) == (other.stop, other.subcode);
+                let same =
+                    one.subcode.is_some() && (one.stop, one.subcode) == (other.stop, other.subcode);
                 assert!(
                     !same || one.meaning != other.meaning,
                     "{} and {}",

@@ -136,8 +136,8 @@ Locks {
     Soft SpinLockIrql "spin-lock-irql" DRIVER_VERIFIER_DETECTED_VIOLATION / 0x40 ["IRQL", "lock"]
         "The driver called KeAcquireSpinLockAtDpcLevel below DISPATCH_LEVEL."
         "Use KeAcquireSpinLock, which raises the IRQL."
-    Soft SpinLockReleaseIrql "spin-lock-release-irql" DRIVER_VERIFIER_DETECTED_VIOLATION / 0x41 ["IRQL", "lock"]
-        "The driver called KeReleaseSpinLockFromDpcLevel below DISPATCH_LEVEL."
+    Soft SpinLockReleaseIrql "spin-lock-release-irql" DRIVER_VERIFIER_DETECTED_VIOLATION ["0x41 KeReleaseSpinLockFromDpcLevel, 0x32 KeReleaseSpinLock", "IRQL", "lock"]
+        "The driver released a spin lock at an IRQL at which it can't be held."
         "Lower the IRQL after releasing the lock, not before."
     Soft SpinLockRaiseIrql "spin-lock-raise-irql" DRIVER_VERIFIER_DETECTED_VIOLATION / 0x42 ["IRQL", "lock"]
         "The driver called KeAcquireSpinLock above DISPATCH_LEVEL."
@@ -365,6 +365,9 @@ Objects {
     Soft ShutdownLeft "shutdown-notification-left" DRIVER_UNLOADED_WITHOUT_CANCELLING_PENDING_OPERATIONS []
         "The driver unloaded and is still to be told of the shutdown."
         "IoUnregisterShutdownNotification before deleting the device."
+    Soft RemoveLockLeft "remove-lock-left" DRIVER_UNLOADED_WITHOUT_CANCELLING_PENDING_OPERATIONS []
+        "The driver unloaded, or deleted the device, with a remove lock acquired."
+        "IoReleaseRemoveLock on every path."
     Soft ProcessLeftAttached "process-left-attached" INVALID_PROCESS_DETACH_ATTEMPT []
         "The driver unloaded and left a thread attached to a process."
         "KeUnstackDetachProcess on every path."
