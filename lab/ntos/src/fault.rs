@@ -273,7 +273,9 @@ impl Machine {
                 format!("kernel stack overflow: {kind} at {address:#x}"),
             );
         }
-        if let Some(region) = self.pool_region(address) {
+        let region = self.pool_region(address);
+        // Live pool can be read and written: what is left is a jump to it.
+        if let Some(region) = region.filter(|region| *region != Region::Live || kind != "execute") {
             return match region {
                 Region::Freed => (
                     RuleId::PoolUseAfterFree,

@@ -234,6 +234,18 @@ impl Machine {
         self.locks.hold_of(self.running.get()?, lock)
     }
 
+    /// Who holds a lock since where.
+    pub(crate) fn holder_in_words(&self, lock: u64) -> String {
+        match self.locks.holder(lock) {
+            None => "which nobody is known to hold".into(),
+            Some((owner, hold)) => format!(
+                "which processor {} holds since {}",
+                self.thread(owner).cpu.get(),
+                self.place(hold.site)
+            ),
+        }
+    }
+
     /// Reports the release of a lock, not a spin lock, that the running thread does not hold.
     pub(crate) fn report_not_owned(&self, lock: u64, kind: Kind) {
         let me = self.current_thread_object();

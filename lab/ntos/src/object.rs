@@ -160,7 +160,7 @@ impl Objects {
         let offset = handle.checked_sub(KERNEL_HANDLES);
         let user = offset.is_none();
         let offset = offset.unwrap_or(handle);
-        if offset % 4 != 0 || offset == 0 {
+        if !offset.is_multiple_of(4) || offset == 0 {
             return None;
         }
         Some((usize::try_from(offset / 4 - 1).ok()?, user))

@@ -336,8 +336,11 @@ impl Machine {
             if !self.anyone_else_can_run() {
                 self.violate(
                     RuleId::Deadlock,
-                    [lock, 0, 0, 0],
-                    format!("no processor can run to release spin lock {lock:#x}"),
+                    [0, lock, 0, 0],
+                    format!(
+                        "no processor can run to release spin lock {lock:#x}, {}",
+                        self.holder_in_words(lock)
+                    ),
                 );
             }
             self.yield_to_scheduler();
