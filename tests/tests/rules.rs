@@ -33,7 +33,21 @@ const ELSEWHERE: &[(RuleId, &str)] = &[
 ];
 
 /// Rules whose pair is not there yet.
-const NOT_YET: &[RuleId] = &[];
+const NOT_YET: &[RuleId] = &[
+    RuleId::PoolUnderrun,
+    RuleId::UnhandledException,
+    RuleId::UserMemoryUnprobed,
+    RuleId::UserMemoryUnguarded,
+    RuleId::PagedMemoryAtDispatch,
+    RuleId::InterruptLeft,
+    RuleId::FootprintGrowth,
+    RuleId::CancelIgnored,
+    RuleId::DpcWatchdog,
+    RuleId::IsrTooLong,
+    RuleId::IrqlTooLong,
+    RuleId::SpinLockTooLong,
+    RuleId::WorkerLost,
+];
 
 /// Rules that are reported on account of another routine than the one named after them: one that has
 /// returned by then, or the last that can go on.

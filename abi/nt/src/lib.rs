@@ -31,6 +31,7 @@ pub mod data;
 pub mod dbg;
 pub mod ex;
 pub mod hal;
+pub mod interrupt;
 pub mod io;
 pub mod irp;
 pub mod ke;
@@ -44,6 +45,7 @@ pub mod ps;
 pub mod remlock;
 pub mod rtl;
 pub mod se;
+pub mod seh;
 pub mod status;
 pub mod stop;
 pub mod zw;
@@ -56,6 +58,7 @@ pub use status::NTSTATUS;
 pub fn contracts() -> impl Iterator<Item = &'static Contract> {
     [
         ke::CONTRACTS,
+        interrupt::CONTRACTS,
         ex::CONTRACTS,
         io::CONTRACTS,
         mm::CONTRACTS,
@@ -73,6 +76,7 @@ pub fn contracts() -> impl Iterator<Item = &'static Contract> {
         po::CONTRACTS,
         remlock::CONTRACTS,
         lock::CONTRACTS,
+        seh::CONTRACTS,
     ]
     .into_iter()
     .flatten()

@@ -104,6 +104,7 @@ impl Options {
             seed: self.seed,
             devices,
             debug_print: Box::new(debug_print),
+            ..Config::default()
         };
         Ok(Machine::new(config)?)
     }

@@ -61,6 +61,16 @@ pub struct Driver {
     base: u64,
 }
 
+impl Driver {
+    pub(crate) fn object(self) -> u64 {
+        self.object
+    }
+
+    pub(crate) fn base(self) -> u64 {
+        self.base
+    }
+}
+
 /// What loading came to.
 #[derive(Debug)]
 pub enum Loaded {
@@ -364,6 +374,9 @@ impl Machine {
         for dpc in self.cpus.iter().flat_map(|cpu| cpu.dpcs.borrow().clone()) {
             add(RuleId::DpcLeft, format!("DPC at {dpc:#x}"), 0);
         }
+        for (what, site) in self.connected() {
+            add(RuleId::InterruptLeft, what, site);
+        }
         let resources = self.resources.borrow();
         for item in resources.work_items.values() {
             add(RuleId::WorkItemLeft, "work item".into(), item.allocated_at);
@@ -421,6 +434,7 @@ impl Machine {
             cpu.dpcs.borrow_mut().clear();
         }
         self.queued_dpcs.set(0);
+        self.disconnect_all();
         let mut device = get!(driver.object as *mut DRIVER_OBJECT, DeviceObject);
         while !device.is_null() {
             let next = get!(device, NextDevice);

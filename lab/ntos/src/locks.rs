@@ -241,7 +241,7 @@ impl Machine {
             Some((owner, hold)) => format!(
                 "which processor {} holds since {}",
                 self.thread(owner).cpu.get(),
-                self.place(hold.site)
+                self.site_in_words(hold.site)
             ),
         }
     }
@@ -260,7 +260,7 @@ impl Machine {
                 let owner = self.thread(owner).object.get();
                 let what = format!(
                     "the {name} at {lock:#x} was released by thread {me:#x}; thread {owner:#x} holds it since {}",
-                    self.place(hold.site)
+                    self.site_in_words(hold.site)
                 );
                 self.report(RuleId::LockWrongThread, [0, lock, owner, me], what);
             }
@@ -276,7 +276,7 @@ impl Machine {
             format!(
                 "the {} at {lock:#x} was acquired by the thread that holds it since {}",
                 kind.name(),
-                self.place(since)
+                self.site_in_words(since)
             ),
         )
     }
@@ -289,7 +289,7 @@ impl Machine {
                 "{what} with the {} at {:#x} in it, held since {}",
                 hold.kind.name(),
                 hold.lock,
-                self.place(hold.site)
+                self.site_in_words(hold.site)
             );
             self.report(RuleId::LockFreed, [0, hold.lock, thread, 0], text);
             self.lock_released_by(owner, hold.lock);
@@ -376,7 +376,7 @@ impl Machine {
     }
 
     /// A place in driver code before a return address, in words.
-    pub(crate) fn place(&self, site: u64) -> String {
+    pub(crate) fn site_in_words(&self, site: u64) -> String {
         match site {
             0 => "an unknown place".into(),
             site => self.frame(site - 1).to_string(),

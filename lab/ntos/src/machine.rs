@@ -15,8 +15,10 @@ use crate::fault;
 use crate::files::Files;
 use crate::findings::{Found, Stopped};
 use crate::guest::{self, get};
+use crate::interrupt::Interrupts;
 use crate::irp::Irps;
-use crate::layout::Slot;
+use crate::latency::Latencies;
+use crate::layout::{Slot, pending};
 use crate::locate::Module;
 use crate::locks::Locks;
 use crate::object::Objects;
@@ -24,10 +26,11 @@ use crate::pool::{Pool, PoolLevel};
 use crate::process::{Process, SYSTEM_PROCESS};
 use crate::resources::Resources;
 use crate::sched::{Thread, ThreadId};
+use crate::step::Stepper;
 use crate::thunk::thunks;
 use crate::timer::Timers;
 use crate::unwind::Registers as CpuRegisters;
-use crate::watchdog::{self, Watch};
+use crate::watchdog::{self, Limits, Watch};
 
 /// How a machine is made.
 pub struct Config {
@@ -37,9 +40,10 @@ pub struct Config {
     pub clock: ClockKind,
     /// How strictly pool is checked.
     pub pool: PoolLevel,
-    /// Processor time that a driver may run without giving control back. One host thread has one
-    /// limit: that of its first machine.
+    /// Processor time that a driver may run without giving control back.
     pub hang_limit: Duration,
+    /// Processor time that its routines may take at raised IRQL.
+    pub limits: Limits,
     /// Whether privileged instructions become jumps where that is safe; otherwise each one traps.
     pub patch: bool,
     /// Order in which processors run: 0 = round robin, else pseudo-random.
@@ -57,6 +61,7 @@ impl Default for Config {
             clock: ClockKind::Virtual,
             pool: PoolLevel::Strict,
             hang_limit: Duration::from_secs(10),
+            limits: Limits::default(),
             patch: true,
             seed: 0,
             devices: Box::new(NoPmu),
@@ -91,6 +96,13 @@ pub struct Machine {
     /// Contexts that are on a processor.
     pub(crate) active: Cell<u32>,
     pub(crate) queued_dpcs: Cell<u32>,
+    /// Interrupts that are pending on any processor.
+    pub(crate) raised: Cell<u32>,
+    pub(crate) interrupts: RefCell<Interrupts>,
+    pub(crate) stepper: Stepper,
+    /// A context that goes on when nothing else can.
+    pub(crate) held: Cell<Option<ThreadId>>,
+    pub(crate) latencies: Latencies,
     pub(crate) current_cpu: Cell<usize>,
     /// Processor that `gs` points at.
     pub(crate) gs_cpu: Cell<usize>,
@@ -111,9 +123,9 @@ pub struct Machine {
     pub(crate) modules: RefCell<Vec<Module>>,
     pub(crate) resources: RefCell<Resources>,
     pub(crate) locks: Locks,
-    /// The system cancel spin lock, where drivers can't see it.
     /// Whether a loaded driver reads times from the shared page.
     pub(crate) shares_page: Cell<bool>,
+    /// The system cancel spin lock, where drivers can't see it.
     pub(crate) cancel_lock: Box<Cell<usize>>,
     pub(crate) devices: Box<dyn Registers>,
     /// What the host's processor says of itself, by leaf and subleaf.
@@ -124,10 +136,12 @@ pub struct Machine {
     dpcs_run: Cell<u64>,
     /// Switches to a context since the machine was made.
     pub(crate) switches: Cell<u64>,
+    /// Digest of which context ran where, in order.
+    pub(crate) schedule_hash: Cell<u64>,
     pub(crate) watch: Watch,
     /// Fallible kernel calls made so far, and the one to fail.
     fallible: Cell<u64>,
-    fail_at: Cell<Option<u64>>,
+    fail_at: Cell<[Option<u64>; 2]>,
 }
 
 thread_local! {
@@ -162,7 +176,7 @@ impl Machine {
             return Err(MachineError::Cpus(config.cpus));
         }
         fault::install();
-        watchdog::start(config.hang_limit);
+        watchdog::start();
         let mut machine = Box::new(Self {
             cpus: Vec::new(),
             threads: FrozenVec::new(),
@@ -170,6 +184,11 @@ impl Machine {
             ready: RefCell::default(),
             active: Cell::new(0),
             queued_dpcs: Cell::new(0),
+            raised: Cell::new(0),
+            interrupts: RefCell::default(),
+            stepper: Stepper::default(),
+            held: Cell::new(None),
+            latencies: Latencies::default(),
             current_cpu: Cell::new(0),
             gs_cpu: Cell::new(usize::MAX),
             running: Cell::new(None),
@@ -196,9 +215,10 @@ impl Machine {
             found: Found::default(),
             dpcs_run: Cell::new(0),
             switches: Cell::new(0),
-            watch: Watch::default(),
+            schedule_hash: Cell::new(0),
+            watch: Watch::new(config.hang_limit, config.limits),
             fallible: Cell::new(0),
-            fail_at: Cell::new(None),
+            fail_at: Cell::new([None; 2]),
         });
         machine
             .process(SYSTEM_PROCESS)
@@ -267,7 +287,13 @@ impl Machine {
 
     /// Makes the n-th fallible kernel call from now on fail (from 0), once.
     pub fn fail_nth(&self, n: u64) {
-        self.fail_at.set(Some(self.fallible.get() + n));
+        self.fail_at.set([Some(self.fallible.get() + n), None]);
+    }
+
+    /// Makes two fallible kernel calls from now on fail, once each.
+    pub fn fail_both(&self, first: u64, second: u64) {
+        let now = self.fallible.get();
+        self.fail_at.set([Some(now + first), Some(now + second)]);
     }
 
     /// Fallible kernel calls that drivers have made.
@@ -279,7 +305,7 @@ impl Machine {
     pub(crate) fn must_fail(&self) -> bool {
         let n = self.fallible.get();
         self.fallible.set(n + 1);
-        self.fail_at.get() == Some(n)
+        self.fail_at.get().contains(&Some(n))
     }
 
     pub(crate) fn count_dpc(&self) {
@@ -289,6 +315,12 @@ impl Machine {
     /// DPCs that have run since the machine was made.
     pub fn dpcs_run(&self) -> u64 {
         self.dpcs_run.get()
+    }
+
+    /// Digest of which context has run on which processor, in order: equal for runs that took the
+    /// same course.
+    pub fn schedule_hash(&self) -> u64 {
+        self.schedule_hash.get()
     }
 
     /// The thread with this index.
@@ -357,6 +389,7 @@ impl Machine {
         CpuRegisters {
             rip: self.call_site(),
             gpr,
+            ..CpuRegisters::NONE
         }
     }
 
@@ -383,7 +416,7 @@ impl Machine {
     #[inline]
     pub(crate) fn request_schedule(&self) {
         if self.running.get().is_some() {
-            self.cpu().set_pending(1);
+            self.cpu().request(pending::SCHEDULE);
         }
     }
 

@@ -22,6 +22,7 @@ pub(crate) enum Kind {
     Section,
     Key,
     Callback,
+    Interrupt,
 }
 
 impl Kind {
@@ -36,6 +37,7 @@ impl Kind {
             Self::Section => "section",
             Self::Key => "registry key",
             Self::Callback => "callback object",
+            Self::Interrupt => "interrupt",
         }
     }
 }

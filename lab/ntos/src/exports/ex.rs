@@ -26,10 +26,10 @@ use nt::status::STATUS_SUCCESS;
 
 use pool::Wanted;
 
-use super::{data, exports};
+use super::exports;
 use crate::guest::{self, get, set};
 use crate::locks::{Kind, Mode};
-use crate::machine::{Machine, current};
+use crate::machine::current;
 use crate::process::SYSTEM_PROCESS;
 
 /// Tag of pool that was allocated without one ("None").
@@ -155,8 +155,8 @@ exports! {
         current().notify_callback(CallbackObject as u64, Argument1 as u64, Argument2 as u64);
     }
 
-    fn ProbeForRead(Address: *const c_void, Length: usize, Alignment: u32) { current().probe(Address as u64, Length, Alignment) }
-    fn ProbeForWrite(Address: *mut c_void, Length: usize, Alignment: u32) { current().probe(Address as u64, Length, Alignment) }
+    fn ProbeForRead(Address: *const c_void, Length: usize, Alignment: u32) { current().probe_for_read(Address as u64, Length, Alignment) }
+    fn ProbeForWrite(Address: *mut c_void, Length: usize, Alignment: u32) { current().probe_for_write(Address as u64, Length, Alignment) }
     fn ExGetPreviousMode() -> i8 {
         // A client's request comes from a user program; the system process has none.
         let machine = current();
@@ -170,25 +170,4 @@ fn link(before: *mut LIST_ENTRY, entry: *mut LIST_ENTRY, after: *mut LIST_ENTRY)
     set!(entry, Blink = before);
     set!(before, Flink = entry);
     set!(after, Blink = entry);
-}
-
-impl Machine {
-    /// Stops when a range can't be a user program's, or is not aligned, or not mapped.
-    fn probe(&self, address: u64, len: usize, alignment: u32) {
-        let wrong = match address.checked_add(len as u64) {
-            _ if len == 0 => return,
-            _ if address & u64::from(alignment.max(1) - 1) != 0 => "not aligned",
-            Some(end) if end <= data::USER_PROBE_ADDRESS => {
-                if self.is_readable(address) && self.is_readable(end - 1) {
-                    return;
-                }
-                "not mapped"
-            }
-            _ => "not in a user program's memory",
-        };
-        let what = format!(
-            "{len} bytes at {address:#x} were probed that are {wrong}; the lab raises no exceptions yet"
-        );
-        self.violate(RuleId::PageFault, [address, len as u64, 0, 0], what);
-    }
 }

@@ -198,7 +198,7 @@ impl Machine {
         if let Some(site) = opened_at {
             let what = format!(
                 "handle {handle:#x}, opened without OBJ_KERNEL_HANDLE at {}, was used as the kernel's",
-                self.place(site)
+                self.site_in_words(site)
             );
             let parameters = [0, handle, self.current_process(), self.call_site()];
             self.report(RuleId::UserHandle, parameters, what);

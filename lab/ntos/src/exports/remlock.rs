@@ -94,7 +94,7 @@ impl Machine {
         if let Some(known) = known {
             let what = format!(
                 "the remove lock at {lock:#x} was initialised, and is since {}",
-                self.place(known.site)
+                self.site_in_words(known.site)
             );
             self.report(RuleId::RemoveLockReinitialized, [0, lock, lock, 0], what);
         }
@@ -129,7 +129,7 @@ impl Machine {
     fn report_remove_lock(&self, lock: u64, tag: u64, held: &[(u64, u64)]) {
         let others: Vec<String> = held
             .iter()
-            .map(|(tag, site)| format!("{tag:#x} acquired at {}", self.place(*site)))
+            .map(|(tag, site)| format!("{tag:#x} acquired at {}", self.site_in_words(*site)))
             .collect();
         let others = match others.is_empty() {
             true => "it is not acquired".into(),

@@ -112,7 +112,7 @@ impl Machine {
                 format!(
                     "{name}, the IRP was completed with {} at {}",
                     get!(block, outcome).Status,
-                    self.place(get!(block, completed_at))
+                    self.site_in_words(get!(block, completed_at))
                 ),
             ),
             (false, false, false) => {
@@ -134,7 +134,7 @@ impl Machine {
             let what = format!(
                 "the IRP at {:#x} was completed, and is complete since {}",
                 irp as u64,
-                self.place(get!(block, completed_at))
+                self.site_in_words(get!(block, completed_at))
             );
             self.report(RuleId::IrpCompletedTwice, [irp as u64, 0, 0, 0], what);
             return false;
@@ -182,7 +182,7 @@ impl Machine {
     /// `IoFreeIrp`.
     pub(crate) fn free_driver_irp(&self, irp: *mut IRP) {
         let block = self.irp_block(irp);
-        let site = self.place(get!(block, allocated_at));
+        let site = self.site_in_words(get!(block, allocated_at));
         if get!(block, origin) != Origin::Driver {
             let what = format!("IoFreeIrp of an IRP that the I/O manager frees, made at {site}");
             self.report_irp(RuleId::IrpFreeThreaded, irp, &what);

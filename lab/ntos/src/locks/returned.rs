@@ -5,6 +5,7 @@ use nt::ke::KIRQL;
 
 use super::Hold;
 use crate::guest;
+use crate::layout::pending;
 use crate::machine::Machine;
 use crate::sched::ThreadId;
 
@@ -70,7 +71,7 @@ impl Machine {
         let what = format!(
             "a routine returned with the {} at {lock:#x}, held since {}",
             hold.kind.name(),
-            self.place(hold.site)
+            self.site_in_words(hold.site)
         );
         if hold.kind.is_spin() {
             self.report_at(
@@ -135,7 +136,7 @@ impl Machine {
         self.report_at(rule, parameters, what, function + 1);
         self.cpu().set_irql(before);
         if before < now {
-            self.cpu().set_pending(1);
+            self.cpu().request(pending::SCHEDULE);
         }
     }
 
@@ -155,7 +156,7 @@ impl Machine {
                     "the thread ends with the {} at {:#x}, held since {}",
                     hold.kind.name(),
                     hold.lock,
-                    self.place(hold.site)
+                    self.site_in_words(hold.site)
                 ),
             );
         }

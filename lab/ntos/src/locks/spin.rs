@@ -60,7 +60,7 @@ impl Machine {
                 format!(
                     "spin lock {:#x} is held by this processor since {}",
                     lock as u64,
-                    self.place(since)
+                    self.site_in_words(since)
                 ),
             );
         }
@@ -83,6 +83,7 @@ impl Machine {
 
     fn take_spin(&self, lock: *mut KSPIN_LOCK, how: How) {
         guest::write(lock, self.lock_owner());
+        self.watch.last_lock.set(lock as u64);
         self.check_mixed(lock as u64, how);
         self.lock_taken(lock as u64, Kind::Spin(how), Mode::Exclusive);
     }
@@ -135,7 +136,13 @@ impl Machine {
         }
         self.lock_released(lock as u64);
         guest::write(lock, 0);
+        self.watch.last_lock.set(0);
         self.wake_spinners(lock as u64);
+    }
+
+    /// Whether the running processor holds a spin lock.
+    pub(crate) fn holds_lock(&self, lock: u64) -> bool {
+        lock != 0 && guest::read(lock as *const KSPIN_LOCK) == self.lock_owner()
     }
 
     fn check_twin(&self, hold: &Hold, how: How) {
@@ -149,7 +156,7 @@ impl Machine {
             "spin lock {:#x}, acquired by {} at {}, was released by the twin of {}",
             hold.lock,
             acquired.acquired_by(),
-            self.place(hold.site),
+            self.site_in_words(hold.site),
             how.acquired_by()
         );
         self.report(RuleId::SpinLockWrongFunction, [0, hold.lock, 0, 0], what);
@@ -172,7 +179,7 @@ impl Machine {
             "spin lock {lock:#x} was released on processor {}; processor {} holds it since {}",
             self.current_cpu.get(),
             owner.cpu.get(),
-            self.place(hold.site)
+            self.site_in_words(hold.site)
         );
         let threads = [owner.object.get(), self.current_thread_object()];
         self.report(

@@ -51,7 +51,10 @@ Pool {
     Hard PoolCorruption "pool-corruption" SPECIAL_POOL_DETECTED_MEMORY_CORRUPTION ["block", "changed byte", "0", "0x24: bytes behind the block"]
         "Bytes behind a pool block changed: it was written past its end."
         "Check the lengths of writes to the block."
-    Hard PoolUnderrun "pool-underrun" SPECIAL_POOL_DETECTED_MEMORY_CORRUPTION ["block", "changed byte", "0", "0x23: bytes near the block"]
+    Hard PoolUnderrun "pool-underrun" DRIVER_PAGE_FAULT_BEYOND_END_OF_ALLOCATION ["address", "0 read, 1 write, 8 execute", "instruction", "IRQL"]
+        "The driver touched memory before the start of a pool block."
+        "Check the offset against the block's start."
+    Hard PoolCorruptionBefore "pool-corruption-before" SPECIAL_POOL_DETECTED_MEMORY_CORRUPTION ["block", "changed byte", "0", "0x23: bytes near the block"]
         "Bytes before a pool block changed: it was written before its start."
         "Check for negative indices, and for a pointer moved back too far."
     Soft PoolDoubleFree "pool-double-free" BAD_POOL_CALLER / 0x7 ["reserved", "pool tag", "address"]
@@ -267,6 +270,9 @@ Irp {
     Soft IrpFreedAsPool "irp-freed-as-pool" DRIVER_VERIFIER_DETECTED_VIOLATION / 0x105 ["IRP"]
         "The driver freed an IRP with ExFreePool."
         "IoFreeIrp frees what IoAllocateIrp allocated."
+    Soft CancelIgnored "cancel-ignored" DRIVER_VERIFIER_DETECTED_VIOLATION / 0x135 ["IRP", "milliseconds allowed"]
+        "A request was cancelled and did not complete."
+        "Set a cancel routine before marking a request pending, and complete the request in it."
     Soft IrpHandlerMissing "irp-handler-missing" DRIVER_VERIFIER_IOMANAGER_VIOLATION / 0x21F ["driver", "0", "major function"]
         "The driver has an AddDevice routine and no dispatch routine for plug-and-play, power or system-control IRPs, which it has to pass on."
         "Set a dispatch routine for IRP_MJ_PNP, IRP_MJ_POWER and IRP_MJ_SYSTEM_CONTROL that at least passes them on."
@@ -371,6 +377,12 @@ Objects {
     Soft ProcessLeftAttached "process-left-attached" INVALID_PROCESS_DETACH_ATTEMPT []
         "The driver unloaded and left a thread attached to a process."
         "KeUnstackDetachProcess on every path."
+    Soft InterruptLeft "interrupt-left" DRIVER_UNLOADED_WITHOUT_CANCELLING_PENDING_OPERATIONS []
+        "The driver unloaded with an interrupt connected."
+        "IoDisconnectInterrupt every interrupt, and take the profile handler back, on unload."
+    Soft FootprintGrowth "footprint-growth" DRIVER_VERIFIER_DETECTED_VIOLATION / 0x60 []
+        "Each load and unload of the driver leaves the machine holding more."
+        "Give back on unload everything that was taken since DriverEntry."
     Soft RegistrationLeft "registration-left" DRIVER_UNLOADED_WITHOUT_CANCELLING_PENDING_OPERATIONS []
         "The driver unloaded and left a callback registered, or something of its own that the kernel keeps track of."
         "Unregister every callback, and give back every entry."
@@ -415,6 +427,18 @@ Memory {
     Hard SystemCall "system-call" KMODE_EXCEPTION_NOT_HANDLED / 0xC0000096 ["instruction"]
         "The driver executed a system-call instruction."
         "Drivers call the kernel's exports, never its user-mode gate."
+    Hard UnhandledException "unhandled-exception" KMODE_EXCEPTION_NOT_HANDLED ["exception code", "instruction", "of the exception", "of the exception"]
+        "An exception was raised that no handler of the driver wants."
+        "Put calls that raise (ProbeForRead, MmProbeAndLockPages, ExRaiseStatus …) into a __try block."
+    Soft UserMemoryUnprobed "user-memory-unprobed" DRIVER_VERIFIER_DETECTED_VIOLATION ["address", "instruction"]
+        "The driver touched a user program's buffer by an address that it neither probed nor locked."
+        "ProbeForRead or ProbeForWrite first, or lock the pages with MmProbeAndLockPages: the address may be a kernel one."
+    Soft UserMemoryUnguarded "user-memory-unguarded" DRIVER_VERIFIER_DETECTED_VIOLATION ["address", "instruction"]
+        "The driver touched a user program's memory outside any __try block."
+        "Guard every access: the program can unmap the memory at any time."
+    Soft PagedMemoryAtDispatch "paged-memory-at-dispatch" DRIVER_IRQL_NOT_LESS_OR_EQUAL ["address", "IRQL", "0 read, 1 write, 8 execute", "instruction"]
+        "The driver touched paged memory at DISPATCH_LEVEL or above."
+        "Use nonpaged pool, and keep code that runs at DISPATCH_LEVEL out of PAGE sections."
     Soft MdlMappedUnlocked "mdl-mapped-unlocked" DRIVER_VERIFIER_DETECTED_VIOLATION / 0xB3 ["MDL", "MDL flags", "missing MDL flags"]
         "The driver mapped an MDL whose pages are not locked."
         "MmProbeAndLockPages, or MmBuildMdlForNonPagedPool, before mapping."
@@ -462,6 +486,18 @@ Time {
     Hard Hang "hang" THREAD_STUCK_IN_DEVICE_DRIVER ["instruction"]
         "The driver ran for longer than the limit without giving control back."
         "Look for a loop that waits for something only another processor or interrupt can change."
+    Hard DpcWatchdog "dpc-watchdog" DPC_WATCHDOG_VIOLATION / 0x0 ["milliseconds", "milliseconds allowed", "instruction"]
+        "A DPC routine ran for longer than the limit."
+        "Windows asks for at most 100 microseconds: hand long work to a work item or a thread."
+    Hard IsrTooLong "isr-too-long" DPC_WATCHDOG_VIOLATION / 0x0 ["milliseconds", "milliseconds allowed", "instruction"]
+        "An interrupt routine ran for longer than the limit."
+        "Windows asks for at most 25 microseconds: leave the work to a DPC."
+    Hard IrqlTooLong "irql-too-long" DPC_WATCHDOG_VIOLATION / 0x1 ["milliseconds allowed", "instruction"]
+        "The driver stayed at DISPATCH_LEVEL or above for longer than the limit."
+        "Lower the IRQL between pieces of long work."
+    Hard SpinLockTooLong "spin-lock-held-too-long" DPC_WATCHDOG_VIOLATION / 0x1 ["milliseconds allowed", "instruction", "lock"]
+        "The driver held a spin lock for longer than the limit."
+        "Windows asks for at most 25 microseconds: do the work outside the lock."
 }
 Security {
     Soft UninitializedOutput "uninitialized-output" DRIVER_VERIFIER_DETECTED_VIOLATION ["IRP", "first byte", "bytes"]
@@ -489,6 +525,9 @@ Lab {
     Hard UnknownImport "unknown-import" DRIVER_VERIFIER_DETECTED_VIOLATION ["caller", "number of the import"]
         "The driver called an import that the lab does not provide."
         "`drydock inspect` lists what is lacking."
+    Hard WorkerLost "worker-lost" DRIVER_VERIFIER_DETECTED_VIOLATION ["signal or exit code"]
+        "The process that ran the driver died or went silent: the driver destroyed the lab's own memory, or the lab failed."
+        "Replay the case; the parameters are the signal or exit code. A wild write is the likeliest cause."
     Hard HostFault "lab-internal" DRIVER_VERIFIER_DETECTED_VIOLATION []
         "The lab itself failed while serving the driver; the driver may be innocent."
         "Report it with the driver and the command line."

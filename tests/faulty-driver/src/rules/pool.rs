@@ -14,7 +14,7 @@ super::pairs! {
     "pool-overrun": Plain pool_overrun, last_byte;
     "pool-use-after-free": Plain pool_use_after_free, use_before_free;
     "pool-corruption": Plain pool_corruption, last_byte_of_an_odd_length;
-    "pool-underrun": Plain pool_underrun, first_byte;
+    "pool-corruption-before": Plain pool_corruption_before, first_byte;
     "pool-double-free": Plain pool_double_free, two_blocks_freed;
     "pool-bad-free": Plain pool_bad_free, freed_by_its_address;
     "pool-wrong-tag": Plain pool_wrong_tag, freed_without_a_tag;
@@ -80,7 +80,7 @@ unsafe fn last_byte_of_an_odd_length() {
 }
 
 #[inline(never)]
-unsafe fn pool_underrun() {
+unsafe fn pool_corruption_before() {
     unsafe {
         let block = bytes(64);
         black_box(block.sub(1)).write_volatile(1);

@@ -173,7 +173,7 @@ impl Machine {
         let what = format!(
             "{}, allocated at {}, was freed by {name}",
             block.describe(),
-            self.place(block.allocated_at)
+            self.site_in_words(block.allocated_at)
         );
         self.report(RuleId::PoolWrongFunction, [code, block.address, 0, 0], what);
     }
@@ -189,8 +189,8 @@ impl Machine {
                 let what = format!(
                     "{} freed twice; allocated at {}, first freed at {}",
                     block.describe(),
-                    self.place(block.allocated_at),
-                    self.place(block.freed_at)
+                    self.site_in_words(block.allocated_at),
+                    self.site_in_words(block.freed_at)
                 );
                 let parameters = [0, 0, u64::from(block.tag), address];
                 self.report(RuleId::PoolDoubleFree, parameters, what);
@@ -199,7 +199,7 @@ impl Machine {
                 let what = format!(
                     "{}, allocated at {}, freed with tag '{}'",
                     block.describe(),
-                    self.place(block.allocated_at),
+                    self.site_in_words(block.allocated_at),
                     tag_text(tag)
                 );
                 let parameters = [0, address, u64::from(block.tag), u64::from(tag)];
@@ -213,13 +213,13 @@ impl Machine {
     fn corrupted(&self, block: &Block, changed: u64) -> ! {
         let place = changed.cast_signed() - block.address.cast_signed();
         let (rule, kind) = match place {
-            ..0 => (RuleId::PoolUnderrun, 0x23),
+            ..0 => (RuleId::PoolCorruptionBefore, 0x23),
             _ => (RuleId::PoolCorruption, 0x24),
         };
         let what = format!(
             "{}: byte {place} was changed; allocated at {}",
             block.describe(),
-            self.place(block.allocated_at)
+            self.site_in_words(block.allocated_at)
         );
         self.violate(rule, [block.address, changed, 0, kind], what)
     }
@@ -248,7 +248,7 @@ impl Machine {
                 let text = format!(
                     "{what} with a {} at {address:#x} in it, initialised at {}",
                     kind.name(),
-                    self.place(site)
+                    self.site_in_words(site)
                 );
                 self.report(rule, [0, address, start, size], text);
                 self.resources.borrow_mut().drop_held(kind, address);

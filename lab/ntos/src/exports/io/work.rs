@@ -48,7 +48,7 @@ impl Machine {
         };
         let what = format!(
             "the work item allocated at {} was queued, and is queued already",
-            self.place(known.allocated_at)
+            self.site_in_words(known.allocated_at)
         );
         self.report(RuleId::WorkItemQueued, [0, item, 0, 0], what);
     }
@@ -70,7 +70,7 @@ impl Machine {
         if freed.queued {
             let what = format!(
                 "the work item allocated at {} was freed, and is queued",
-                self.place(freed.allocated_at)
+                self.site_in_words(freed.allocated_at)
             );
             self.report(RuleId::WorkItemFreed, [0, item, 0, 0], what);
         }

@@ -3,6 +3,7 @@
 use lab_verifier::RuleId;
 use nt::ke::{DISPATCH_LEVEL, HIGH_LEVEL, KIRQL};
 
+use crate::layout::pending;
 use crate::machine::Machine;
 
 impl Machine {
@@ -31,8 +32,12 @@ impl Machine {
             );
         }
         self.cpu().set_irql(irql.min(HIGH_LEVEL));
-        if irql < DISPATCH_LEVEL && !self.cpu().dpcs.borrow().is_empty() {
-            self.cpu().set_pending(1);
+        if irql < DISPATCH_LEVEL {
+            self.restart_raised_time();
+        }
+        let dpcs = irql < DISPATCH_LEVEL && !self.cpu().dpcs.borrow().is_empty();
+        if dpcs || self.raised.get() > 0 {
+            self.cpu().request(pending::SCHEDULE);
         }
     }
 }
