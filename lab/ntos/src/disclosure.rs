@@ -14,6 +14,7 @@
 use lab_verifier::RuleId;
 use nt::io::{METHOD_BUFFERED, METHOD_NEITHER};
 use nt::irp::{IO_STACK_LOCATION, IRP, IRP_MJ_DEVICE_CONTROL, IRP_MJ_READ};
+use nt::mm::MDL_MAPPED_TO_SYSTEM_VA;
 
 use crate::guest::{self, field, get};
 use crate::irp::{IrpBlock, first_location, transfer};
@@ -131,12 +132,12 @@ fn output_of(irp: *mut IRP) -> Option<Output> {
     let (address, input_len) = if system {
         (get!(irp, SystemBuffer) as u64, Some(input_len as usize))
     } else {
+        // A driver writes to it where it mapped it.
         let mdl = get!(irp, MdlAddress);
-        if mdl.is_null() {
+        if mdl.is_null() || get!(mdl, MdlFlags) & MDL_MAPPED_TO_SYSTEM_VA == 0 {
             return None;
         }
-        let start = get!(mdl, StartVa) as u64 + u64::from(get!(mdl, ByteOffset));
-        (start, None)
+        (get!(mdl, MappedSystemVa) as u64, None)
     };
     (address != 0 && len != 0).then_some(Output {
         address,

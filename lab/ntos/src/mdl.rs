@@ -2,7 +2,9 @@
 //! buffer's own, and mapping it gives the buffer's address.
 
 use lab_verifier::RuleId;
+use nt::base::KernelMode;
 use nt::mm::{MDL, MDL_MAPPED_TO_SYSTEM_VA, MDL_PAGES_LOCKED, MDL_SOURCE_IS_NONPAGED_POOL};
+use nt::status::STATUS_ACCESS_VIOLATION;
 
 use crate::guest::{get, set};
 use crate::machine::Machine;
@@ -14,7 +16,8 @@ impl Machine {
     /// An MDL for a buffer, in kernel-owned pool; null without memory.
     pub(crate) fn allocate_mdl(&self, address: u64, len: usize) -> *mut MDL {
         let first = address & !(PAGE - 1);
-        let pages = (address + len as u64).div_ceil(PAGE) - first / PAGE;
+        // The range may be any numbers, and end behind the last address.
+        let pages = (address - first).saturating_add(len as u64).div_ceil(PAGE);
         let size = size_of::<MDL>() as u64 + 8 * pages;
         let site = self.call_site();
         let tag = u32::from_le_bytes(*b"Mdl ");
@@ -122,43 +125,6 @@ impl Machine {
         set!(mdl, MappedSystemVa = address as *mut _);
     }
 
-    /// Locks the pages of an MDL.
-    pub(crate) fn lock_mdl(&self, mdl: *mut MDL) {
-        let flags = get!(mdl, MdlFlags);
-        let wrong = flags & (MDL_PAGES_LOCKED | MDL_SOURCE_IS_NONPAGED_POOL);
-        if wrong != 0 {
-            let what = "locked, and its pages are locked or nonpaged already";
-            self.report_mdl(RuleId::MdlLockedTwice, mdl, wrong, what);
-            return;
-        }
-        set!(mdl, MdlFlags = flags | MDL_PAGES_LOCKED);
-    }
-
-    /// `MmUnlockPages`.
-    pub(crate) fn unlock_mdl(&self, mdl: *mut MDL) {
-        let flags = get!(mdl, MdlFlags);
-        if flags & MDL_SOURCE_IS_NONPAGED_POOL != 0 {
-            self.report_mdl(
-                RuleId::MdlUnlockNonpaged,
-                mdl,
-                0,
-                "unlocked, and is of nonpaged pool",
-            );
-        } else if flags & MDL_PAGES_LOCKED == 0 {
-            self.report_mdl(
-                RuleId::MdlUnlockedTwice,
-                mdl,
-                0,
-                "unlocked, and its pages are not locked",
-            );
-        }
-        // Unlocking unmaps, as on Windows.
-        set!(
-            mdl,
-            MdlFlags = flags & !(MDL_PAGES_LOCKED | MDL_MAPPED_TO_SYSTEM_VA)
-        );
-    }
-
     pub(crate) fn report_must_succeed(&self, mdl: *mut MDL) {
         self.report_mdl(
             RuleId::MdlMustSucceed,
@@ -177,8 +143,59 @@ impl Machine {
             self.report_mdl(RuleId::MdlMappedUnlocked, mdl, wanted, what);
         }
         let address = get!(mdl, StartVa) as u64 + u64::from(get!(mdl, ByteOffset));
+        // A user program's memory has an address for the kernel, too.
+        let address = self.kernel_address_of(address).unwrap_or(address);
         set!(mdl, MappedSystemVa = address as *mut _);
         set!(mdl, MdlFlags = flags | MDL_MAPPED_TO_SYSTEM_VA);
         address
+    }
+
+    /// `MmProbeAndLockPages`: raises unless the pages are there, and the mode may have them.
+    pub(crate) fn lock_pages(&self, mdl: *mut MDL, mode: i8) {
+        let flags = get!(mdl, MdlFlags);
+        let wrong = flags & (MDL_PAGES_LOCKED | MDL_SOURCE_IS_NONPAGED_POOL);
+        if wrong != 0 {
+            let what = "locked, and its pages are locked or nonpaged already";
+            self.report_mdl(RuleId::MdlLockedTwice, mdl, wrong, what);
+            return;
+        }
+        let start = get!(mdl, StartVa) as u64 + u64::from(get!(mdl, ByteOffset));
+        let len = u64::from(get!(mdl, ByteCount));
+        let end = start.checked_add(len);
+        let allowed = mode == KernelMode
+            || end.is_some_and(|end| end <= crate::exports::data::USER_PROBE_ADDRESS);
+        if !allowed || !self.is_mapped(start, len) {
+            self.raise_status(STATUS_ACCESS_VIOLATION);
+            return;
+        }
+        self.hold_pages(start, len, true);
+        set!(mdl, MdlFlags = flags | MDL_PAGES_LOCKED);
+    }
+
+    /// `MmUnlockPages`.
+    pub(crate) fn unlock_pages(&self, mdl: *mut MDL) {
+        let flags = get!(mdl, MdlFlags);
+        let (rule, what) = if flags & MDL_SOURCE_IS_NONPAGED_POOL != 0 {
+            let what = "unlocked, and is of nonpaged pool";
+            (RuleId::MdlUnlockNonpaged, what)
+        } else {
+            let what = "unlocked, and its pages are not locked";
+            (RuleId::MdlUnlockedTwice, what)
+        };
+        if flags & MDL_PAGES_LOCKED == 0 {
+            self.report_mdl(rule, mdl, 0, what);
+            return;
+        }
+        let start = get!(mdl, StartVa) as u64 + u64::from(get!(mdl, ByteOffset));
+        self.hold_pages(start, u64::from(get!(mdl, ByteCount)), false);
+        set!(
+            mdl,
+            MdlFlags = flags & !(MDL_PAGES_LOCKED | MDL_MAPPED_TO_SYSTEM_VA)
+        );
+    }
+
+    fn hold_pages(&self, start: u64, len: u64, hold: bool) {
+        self.lock_user_range(start, len, hold);
+        self.pool.borrow_mut().lock(start, hold);
     }
 }

@@ -302,7 +302,7 @@ impl Machine {
         let thread = self.thread(id);
         thread.cpu.set(index);
         thread.state.set(State::Runnable);
-        cpu.set_irql(thread.irql.get());
+        self.set_irql(thread.irql.get());
         if !cpu.in_dpc.get() && !cpu.in_isr.get() {
             cpu.set_current_thread(thread.object.get());
         }
@@ -483,11 +483,11 @@ impl Machine {
         self.enter_cpu(cpu);
         let area = self.cpu().area();
         let (irql, old_slot): (KIRQL, Slot) = (self.irql(), guest::get!(area, slot));
-        self.cpu().set_irql(nt::ke::IPI_LEVEL);
+        self.set_irql(nt::ke::IPI_LEVEL);
         guest::set!(area, slot = slot);
         let result = self.call(function, args);
         guest::set!(area, slot = old_slot);
-        self.cpu().set_irql(irql);
+        self.set_irql(irql);
         self.enter_cpu(home);
         result
     }

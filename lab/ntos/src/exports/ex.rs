@@ -62,7 +62,7 @@ exports! {
         let old = machine.irql();
         machine.acquire_mutex(FastMutex, Kind::FastMutex);
         set!(FastMutex, OldIrql = u32::from(old));
-        machine.cpu().set_irql(APC_LEVEL);
+        machine.set_irql(APC_LEVEL);
     }
     fn ExReleaseFastMutex(FastMutex: *mut FAST_MUTEX) {
         let machine = current();

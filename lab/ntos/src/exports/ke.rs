@@ -42,7 +42,7 @@ exports! {
         let machine = current();
         machine.check_raising(SpinLock as u64);
         let old = machine.irql();
-        machine.cpu().set_irql(old.max(DISPATCH_LEVEL));
+        machine.set_irql(old.max(DISPATCH_LEVEL));
         machine.acquire_spin(SpinLock, How::Raising);
         old
     }

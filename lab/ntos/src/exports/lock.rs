@@ -69,7 +69,7 @@ exports! {
         let taken = machine.try_mutex(FastMutex, Kind::FastMutex);
         if taken {
             set!(FastMutex, OldIrql = u32::from(old));
-            machine.cpu().set_irql(nt::ke::APC_LEVEL);
+            machine.set_irql(nt::ke::APC_LEVEL);
         }
         u8::from(taken)
     }

@@ -42,15 +42,8 @@ exports! {
     fn MmBuildMdlForNonPagedPool(MemoryDescriptorList: *mut MDL) {
         current().build_mdl_for_nonpaged_pool(MemoryDescriptorList);
     }
-    fn MmProbeAndLockPages(MemoryDescriptorList: *mut MDL, _AccessMode: i8, _Operation: i32) {
-        let machine = current();
-        let address = get!(MemoryDescriptorList, StartVa) as u64 + u64::from(get!(MemoryDescriptorList, ByteOffset));
-        if !machine.is_readable(address) {
-            machine.violate(RuleId::PageFault, [address, 0, 0, 0], format!("pages at {address:#x} can't be locked; the lab raises no exceptions yet"));
-        }
-        machine.lock_mdl(MemoryDescriptorList);
-    }
-    fn MmUnlockPages(MemoryDescriptorList: *mut MDL) { current().unlock_mdl(MemoryDescriptorList) }
+    fn MmProbeAndLockPages(MemoryDescriptorList: *mut MDL, AccessMode: i8, _Operation: i32) { current().lock_pages(MemoryDescriptorList, AccessMode) }
+    fn MmUnlockPages(MemoryDescriptorList: *mut MDL) { current().unlock_pages(MemoryDescriptorList) }
     fn MmMapLockedPagesSpecifyCache(MemoryDescriptorList: *mut MDL, AccessMode: i8, _CacheType: i32, _RequestedAddress: *mut c_void, BugCheckOnFailure: u32, _Priority: u32) -> *mut c_void {
         let machine = current();
         if BugCheckOnFailure != 0 && AccessMode == KernelMode {

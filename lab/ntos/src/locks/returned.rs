@@ -134,7 +134,7 @@ impl Machine {
         };
         let what = format!("a routine that had to return at IRQL {before} returned at IRQL {now}");
         self.report_at(rule, parameters, what, function + 1);
-        self.cpu().set_irql(before);
+        self.set_irql(before);
         if before < now {
             self.cpu().request(pending::SCHEDULE);
         }

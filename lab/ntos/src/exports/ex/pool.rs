@@ -61,6 +61,9 @@ impl Machine {
         if self.must_fail() {
             return 0;
         }
+        if wanted.paged {
+            self.paging.became_resident();
+        }
         let site = self.call_site();
         self.pool
             .borrow_mut()

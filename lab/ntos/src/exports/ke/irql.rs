@@ -17,7 +17,7 @@ impl Machine {
                 format!("the IRQL was raised from {old} to {irql}"),
             );
         }
-        self.cpu().set_irql(irql.min(HIGH_LEVEL));
+        self.set_irql(irql.min(HIGH_LEVEL));
         old
     }
 
@@ -31,7 +31,7 @@ impl Machine {
                 format!("the IRQL was lowered from {old} to {irql}"),
             );
         }
-        self.cpu().set_irql(irql.min(HIGH_LEVEL));
+        self.set_irql(irql.min(HIGH_LEVEL));
         if irql < DISPATCH_LEVEL {
             self.restart_raised_time();
         }
