@@ -114,8 +114,9 @@ pub(crate) fn thread_id() -> i32 {
 
 /// Makes a host thread of this process look after its machine.
 pub(crate) fn signal_thread(thread: i32) {
+    let process = std::process::id();
     // SAFETY: at worst the thread is gone and nothing happens; the handler is installed before workers start.
-    unsafe { libc::syscall(libc::SYS_tgkill, libc::getpid(), thread, SIGNAL) };
+    unsafe { libc::syscall(libc::SYS_tgkill, process, thread, SIGNAL) };
 }
 
 impl Timer {
