@@ -54,6 +54,8 @@ variables! {
     MmUserProbeAddress
     /// Last address of user programs.
     MmHighestUserAddress
+    /// First address of the kernel.
+    MmSystemRangeStart
     /// Build number of the kernel (UINT16).
     NtBuildNumber
     /// Kind of safe mode the system booted in (UINT32); 0 = none.

@@ -44,6 +44,7 @@ pub mod ps;
 pub mod remlock;
 pub mod rtl;
 pub mod se;
+pub mod seh;
 pub mod status;
 pub mod stop;
 pub mod zw;
@@ -73,6 +74,7 @@ pub fn contracts() -> impl Iterator<Item = &'static Contract> {
         pnp::CONTRACTS,
         po::CONTRACTS,
         remlock::CONTRACTS,
+        seh::CONTRACTS,
     ]
     .into_iter()
     .flatten()

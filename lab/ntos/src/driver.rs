@@ -62,6 +62,16 @@ pub struct Driver {
     base: u64,
 }
 
+impl Driver {
+    pub(crate) fn object(self) -> u64 {
+        self.object
+    }
+
+    pub(crate) fn base(self) -> u64 {
+        self.base
+    }
+}
+
 /// What loading came to.
 #[derive(Debug)]
 pub enum Loaded {

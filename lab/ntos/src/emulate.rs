@@ -341,7 +341,10 @@ impl Machine {
         // Above the words that the routine saved is the return address into the trampoline.
         let return_address = driver_stack + 8 * asm::SAVED_WORDS;
         let rip = guest::read(return_address as *const u64);
-        let mut registers = crate::unwind::Registers { rip, gpr: [0; 16] };
+        let mut registers = crate::unwind::Registers {
+            rip,
+            ..crate::unwind::Registers::NONE
+        };
         registers.set_rsp(return_address + 8);
         let what =
             format!("{instruction} of {kind} {index:#x}, which this processor does not have");

@@ -7,6 +7,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use lab_verifier::RuleId;
 use nt::Export;
 
+use crate::guest::attempt;
 use crate::machine::current;
 
 mod cm;
@@ -27,6 +28,7 @@ mod ps;
 mod remlock;
 mod rtl;
 mod se;
+mod seh;
 mod zw;
 
 /// Every export, in the order of `nt::contracts()`.
@@ -48,6 +50,7 @@ pub(crate) fn all() -> impl Iterator<Item = Export> {
         .chain(pnp::exports())
         .chain(po::exports())
         .chain(remlock::exports())
+        .chain(seh::exports())
 }
 
 /// Runs the body of an export; a panic in it is a defect of the lab and must not reach the driver.
@@ -63,6 +66,14 @@ pub(crate) fn guard<R>(body: impl FnOnce() -> R) -> R {
             current().violate(RuleId::HostFault, [0; 4], what)
         }
     }
+}
+
+/// As [`attempt`], for the whole of an export: an exception takes the place of its return.
+pub(crate) fn touch<R: Copy + Default, F: FnOnce() -> R + Copy>(body: F) -> R {
+    attempt(body).unwrap_or_else(|fault| {
+        current().raise_fault(fault);
+        R::default()
+    })
 }
 
 /// Defines the exports of one table of `nt`.

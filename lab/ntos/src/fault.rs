@@ -3,8 +3,9 @@
 //! The signal handler does one of two things: it answers an instruction that
 //! a processor in kernel mode would have executed ([`crate::emulate`]), or it
 //! copies the registers and redirects the thread to [`landed`], which runs
-//! on the fiber's host stack as ordinary code: it classifies the fault,
-//! records the finding and never returns to the driver.
+//! on the fiber's host stack as ordinary code: it offers the fault to the
+//! driver's exception handlers ([`crate::seh`]) where Windows would, else
+//! classifies it, records the finding and never returns to the driver.
 #![expect(unsafe_code, reason = "signal handling")]
 
 use std::cell::UnsafeCell;
@@ -12,12 +13,18 @@ use std::sync::Once;
 
 use lab_verifier::RuleId;
 use nt::ke::DISPATCH_LEVEL;
+use nt::seh::EXCEPTION_RECORD;
+use nt::status::{
+    STATUS_ILLEGAL_INSTRUCTION, STATUS_INTEGER_DIVIDE_BY_ZERO, STATUS_PRIVILEGED_INSTRUCTION,
+};
 
+use crate::asm;
 use crate::emulate::Emulated;
-use crate::guest::get;
+use crate::guest::{self, get};
 use crate::locate::Raw;
 use crate::machine::{Machine, current, try_current};
 use crate::pool::Region;
+use crate::seh::{self, Fault};
 use crate::unwind::Registers;
 
 /// x86 exception vectors, as `gregs[REG_TRAPNO]` has them.
@@ -26,6 +33,11 @@ const DEBUG: i64 = 1;
 const INVALID_OPCODE: i64 = 6;
 const GENERAL_PROTECTION: i64 = 13;
 const PAGE_FAULT: i64 = 14;
+/// Bits of a page fault's error code.
+const WRITE: i64 = 2;
+const EXECUTE: i64 = 16;
+/// Flags with which host code begins.
+const DEFAULT_FLAGS: i64 = 0x202;
 
 /// A fault as the handler copied it.
 #[derive(Clone, Copy, Debug, Default)]
@@ -42,7 +54,7 @@ pub(crate) struct Capture {
 thread_local! {
     static CAPTURE: UnsafeCell<Capture> = const { UnsafeCell::new(Capture {
         signal: 0, vector: 0, error: 0, address: 0,
-        registers: Registers { rip: 0, gpr: [0; 16] }, in_host: false,
+        registers: Registers::NONE, in_host: false,
     }) };
 }
 
@@ -141,15 +153,15 @@ impl Drop for SignalStack {
 unsafe extern "C" fn on_fault(signal: i32, info: *mut libc::siginfo_t, context: *mut libc::c_void) {
     let context = context.cast::<libc::ucontext_t>();
     // SAFETY: the kernel passes a valid context to an SA_SIGINFO handler; it is ours until we return.
-    let gregs = unsafe { &mut (*context).uc_mcontext.gregs };
+    let context = unsafe { &mut (*context).uc_mcontext };
     // SAFETY: likewise the information.
     let info = unsafe { &*info };
     // SAFETY: the signals this handles carry an address.
     let address = unsafe { info.si_addr() } as u64;
     let handled = try_current().is_some_and(|machine| {
         let interrupted = machine.enter_from_signal();
-        let handled = machine.on_fault(signal, address, gregs);
-        machine.leave_from_signal(interrupted, machine.is_redirected(gregs));
+        let handled = machine.on_fault(signal, address, context);
+        machine.leave_from_signal(interrupted, machine.is_redirected(&context.gregs));
         handled
     });
     if !handled {
@@ -190,11 +202,11 @@ impl Machine {
         // As if called: the stack pointer is 8 below a 16-byte boundary.
         gregs[libc::REG_RSP as usize] = ((host_rsp & !15) - 8).cast_signed();
         gregs[libc::REG_RIP as usize] = function.cast_signed();
-        gregs[libc::REG_EFL as usize] = 0x202;
+        gregs[libc::REG_EFL as usize] = DEFAULT_FLAGS;
     }
 
     /// Handles a fault; false if it is none of the driver's.
-    fn on_fault(&self, signal: i32, address: u64, gregs: &mut [i64; 23]) -> bool {
+    fn on_fault(&self, signal: i32, address: u64, context: &mut libc::mcontext_t) -> bool {
         if self
             .running
             .get()
@@ -202,6 +214,7 @@ impl Machine {
         {
             return false;
         }
+        let gregs = &mut context.gregs;
         let rip = gregs[libc::REG_RIP as usize].cast_unsigned();
         let in_driver = self.with_module(rip, |_| ()).is_some();
         let vector = gregs[libc::REG_TRAPNO as usize];
@@ -213,30 +226,49 @@ impl Machine {
             return true;
         }
         let error = gregs[libc::REG_ERR as usize];
-        let wild_jump = vector == PAGE_FAULT && error & 16 != 0;
+        let wild_jump = vector == PAGE_FAULT && error & EXECUTE != 0;
         let in_host = !in_driver && !wild_jump && !self.thunks().contains(rip);
-        let registers = registers_of(gregs);
-        self.redirect(
-            gregs,
-            Capture {
-                signal,
-                vector,
-                error,
-                address,
-                registers,
-                in_host,
-            },
-        );
+        let write = error & WRITE != 0;
+        if in_host
+            && vector == PAGE_FAULT
+            && self.break_off_attempt(gregs, Fault { address, write })
+        {
+            return true;
+        }
+        let capture = Capture {
+            signal,
+            vector,
+            error,
+            address,
+            registers: registers_of(context),
+            in_host,
+        };
+        self.redirect(&mut context.gregs, capture);
         true
     }
 
-    /// The watchdog's limit is over: stops the driver if it is its code that runs, else false.
-    pub(crate) fn on_watchdog(&self, signal: i32, gregs: &mut [i64; 23]) -> bool {
+    /// Ends an attempt of the host's to access the driver's memory, where an exception may come of it.
+    fn break_off_attempt(&self, gregs: &mut [i64; 23], met: Fault) -> bool {
+        if !self.may_raise_page_fault(met.address) {
+            return false;
+        }
+        let Some(stack) = guest::break_off_attempt(met) else {
+            return false;
+        };
+        gregs[libc::REG_RSP as usize] = stack.cast_signed();
+        gregs[libc::REG_RIP as usize] = (asm::attempt_failed as *const () as u64).cast_signed();
+        gregs[libc::REG_EFL as usize] = DEFAULT_FLAGS;
+        true
+    }
+
+    /// A signal that driver code is stopped by (the watchdog's, a refused system call's): whether it is its code
+    /// that runs.
+    pub(crate) fn on_watchdog(&self, signal: i32, context: &mut libc::mcontext_t) -> bool {
         let running = self
             .running
             .get()
             .is_some_and(|id| self.thread(id).depth.get() > 0);
-        let registers = registers_of(gregs);
+        let registers = registers_of(context);
         let in_driver = running && self.with_module(registers.rip, |_| ()).is_some();
         if in_driver {
             let capture = Capture {
@@ -245,7 +277,7 @@ impl Machine {
                 registers,
                 ..Capture::default()
             };
-            self.redirect(gregs, capture);
+            self.redirect(&mut context.gregs, capture);
         }
         in_driver
     }
@@ -254,13 +286,49 @@ impl Machine {
     fn redirect(&self, gregs: &mut [i64; 23], capture: Capture) {
         // SAFETY: thread-local; nothing else refers to it while the handler runs.
         CAPTURE.with(|cell| unsafe { *cell.get() = capture });
+        guest::forget_attempt();
         self.send_to(gregs, landed as *const () as u64);
     }
 
-    /// Classifies a captured fault and stops.
+    /// Offers a captured fault to the driver's handlers; if none has it, classifies it and stops.
     fn conclude(&self, capture: Capture) -> ! {
-        let raw = self.classify(capture);
-        self.stop_with(raw)
+        if let Some((registers, mut record)) = self.exception_of(&capture) {
+            self.raise_at(&registers, &mut record);
+        }
+        self.stop_with(self.classify(capture))
+    }
+
+    /// The exception that Windows makes of a fault, unless it stops; and the registers it is raised at.
+    fn exception_of(&self, capture: &Capture) -> Option<(Registers, EXCEPTION_RECORD)> {
+        if capture.in_host {
+            return None;
+        }
+        let mut registers = capture.registers;
+        let rip = registers.rip;
+        let record = match capture.vector {
+            PAGE_FAULT if !self.may_raise_page_fault(capture.address) => return None,
+            PAGE_FAULT => {
+                if capture.error & EXECUTE != 0 {
+                    // A call to nowhere: raised in the caller, as there is no function here to unwind.
+                    registers.rip = self.return_address(registers.rsp())?;
+                    registers.set_rsp(registers.rsp() + 8);
+                }
+                seh::access_violation(rip, access_code(capture.error), capture.address)
+            }
+            GENERAL_PROTECTION | INVALID_OPCODE => match self.refused_instruction(capture) {
+                Some((RuleId::PrivilegedInstruction, ..)) => {
+                    seh::record(STATUS_PRIVILEGED_INSTRUCTION, rip, &[])
+                }
+                Some(_) => return None,
+                None if capture.vector == INVALID_OPCODE => {
+                    seh::record(STATUS_ILLEGAL_INSTRUCTION, rip, &[])
+                }
+                None => seh::access_violation(rip, 0, u64::MAX),
+            },
+            DIVIDE_ERROR => seh::record(STATUS_INTEGER_DIVIDE_BY_ZERO, rip, &[]),
+            _ => return None,
+        };
+        Some((registers, record))
     }
 
     fn classify(&self, capture: Capture) -> Raw {
@@ -268,9 +336,9 @@ impl Machine {
         let mut access = None;
         let mut after_call = capture.in_host;
         let (rule, parameters, what) = if capture.vector == PAGE_FAULT {
-            let kind = match capture.error {
-                error if error & 16 != 0 => "execute",
-                error if error & 2 != 0 => "write",
+            let kind = match access_code(capture.error) {
+                8 => "execute",
+                1 => "write",
                 _ => "read",
             };
             access = Some((kind, capture.address));
@@ -306,7 +374,7 @@ impl Machine {
     fn return_address(&self, rsp: u64) -> Option<u64> {
         let id = self.running.get()?;
         let word = (self.on_kernel_stack(id, rsp) && rsp.is_multiple_of(8))
-            .then(|| crate::guest::read(rsp as *const u64))?;
+            .then(|| guest::read(rsp as *const u64))?;
         self.with_module(word, |_| word)
     }
 
@@ -315,11 +383,7 @@ impl Machine {
             address, registers, ..
         } = capture;
         let irql = u64::from(self.irql());
-        let code = match kind {
-            "read" => 0,
-            "write" => 1,
-            _ => 8,
-        };
+        let code = access_code(capture.error);
         let at_address = [address, code, registers.rip, irql];
         let in_guard = self
             .running
@@ -384,6 +448,13 @@ impl Machine {
         if capture.signal == libc::SIGVTALRM {
             return self.overdue_words(rip);
         }
+        if capture.signal == libc::SIGSYS {
+            return (
+                RuleId::SystemCall,
+                [0xC000_0096, rip, 0, 0],
+                "a system call of the host".into(),
+            );
+        }
         if let Some((rule, parameters, what)) = self.refused_instruction(&capture) {
             return (rule, parameters, what);
         }
@@ -423,12 +494,34 @@ impl Machine {
     }
 }
 
-fn registers_of(gregs: &[i64; 23]) -> Registers {
-    let rip = gregs[libc::REG_RIP as usize].cast_unsigned();
-    Registers {
-        rip,
-        gpr: GREGS.map(|index| gregs[index].cast_unsigned()),
+/// A kind of access as Windows has it in exceptions and stops.
+fn access_code(error: i64) -> u64 {
+    match error {
+        error if error & EXECUTE != 0 => 8,
+        error if error & WRITE != 0 => 1,
+        _ => 0,
     }
+}
+
+fn registers_of(context: &libc::mcontext_t) -> Registers {
+    let gregs = &context.gregs;
+    let mut registers = Registers {
+        rip: gregs[libc::REG_RIP as usize].cast_unsigned(),
+        gpr: GREGS.map(|index| gregs[index].cast_unsigned()),
+        flags: gregs[libc::REG_EFL as usize].cast_unsigned(),
+        ..Registers::NONE
+    };
+    if !context.fpregs.is_null() {
+        // SAFETY: the kernel points it at the floating-point state it saved, which is ours until the
+        // handler returns.
+        let vectors = unsafe { &*context.fpregs };
+        registers.mxcsr = vectors.mxcsr;
+        for (to, from) in registers.xmm.iter_mut().zip(&vectors._xmm) {
+            let words = from.element.map(u128::from);
+            *to = words[3] << 96 | words[2] << 64 | words[1] << 32 | words[0];
+        }
+    }
+    registers
 }
 
 /// Where the handler sends a thread whose driver code faulted.

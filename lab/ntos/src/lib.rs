@@ -10,7 +10,7 @@
 //! - at one instruction: `step`
 //! - memory and objects: `memory`, `pool`, `buffers`, `mdl`, `object`, `process`, `security`, `registry`, `resources`
 //! - requests: `irp`, `request`, `driver`
-//! - when things go wrong: `fault`, `emulate`, `unwind`, `locate`
+//! - when things go wrong: `fault`, `seh`, `emulate`, `unwind`, `locate`
 
 #[cfg(not(all(target_arch = "x86_64", target_os = "linux")))]
 compile_error!("the lab runs x86-64 drivers on x86-64 Linux");
@@ -29,6 +29,7 @@ mod fiber;
 mod files;
 mod findings;
 mod format;
+mod gate;
 mod guest;
 mod interrupt;
 mod irp;
@@ -48,17 +49,21 @@ mod request;
 mod resources;
 mod sched;
 mod security;
+mod seh;
 mod shared_page;
 mod step;
+mod survey;
 mod thunk;
 mod timer;
 mod unwind;
+mod user;
 mod wait;
 mod watchdog;
 
 pub use clock::ClockKind;
 pub use driver::{Driver, DriverFile, Footprint, LoadError, Loaded};
 pub use findings::Stopped;
+pub use gate::catch_system_calls;
 pub use interrupt::LineError;
 pub use latency::{Bucket, Distribution, Latency, Longest};
 pub use locate::{Symbol, Symbolize};
@@ -67,6 +72,7 @@ pub use pool::PoolLevel;
 pub use request::{Client, Completion, FileId, Request};
 pub use security::Privilege;
 pub use step::{Action, Event, Hit, Plan, Steps};
+pub use survey::{Device, Survey};
 pub use watchdog::Limits;
 
 /// Whether the lab provides an import of a driver.

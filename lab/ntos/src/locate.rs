@@ -186,9 +186,9 @@ impl Machine {
 }
 
 /// Memory of a machine as the unwinder reads it.
-struct Walk<'a> {
-    machine: &'a Machine,
-    thread: Option<ThreadId>,
+pub(crate) struct Walk<'a> {
+    pub(crate) machine: &'a Machine,
+    pub(crate) thread: Option<ThreadId>,
 }
 
 impl Memory for Walk<'_> {
@@ -200,6 +200,7 @@ impl Memory for Walk<'_> {
             Some(Function {
                 image_base: image.base(),
                 begin: image.address_of(entry.begin),
+                end: image.address_of(entry.end),
                 unwind: image.address_of(entry.unwind),
             })
         })?
@@ -210,6 +211,10 @@ impl Memory for Walk<'_> {
             let rva = module.image.rva_of(address)?;
             module.image.image().stored_from(rva)?.first().copied()
         })?
+    }
+
+    fn code(&self, rip: u64) -> Option<Vec<u8>> {
+        self.machine.original_code(rip)
     }
 
     fn stack_word(&self, address: u64) -> Option<u64> {

@@ -150,7 +150,7 @@ pub struct Machine {
     pub(crate) watch: Watch,
     /// Fallible kernel calls made so far, and the one to fail.
     fallible: Cell<u64>,
-    fail_at: Cell<Option<u64>>,
+    fail_at: Cell<[Option<u64>; 2]>,
 }
 
 thread_local! {
@@ -229,7 +229,7 @@ impl Machine {
             schedule_hash: Cell::new(0),
             watch: Watch::new(config.hang_limit, config.limits),
             fallible: Cell::new(0),
-            fail_at: Cell::new(None),
+            fail_at: Cell::new([None; 2]),
         });
         machine
             .process(SYSTEM_PROCESS)
@@ -298,7 +298,13 @@ impl Machine {
 
     /// Makes the n-th fallible kernel call from now on fail (from 0), once.
     pub fn fail_nth(&self, n: u64) {
-        self.fail_at.set(Some(self.fallible.get() + n));
+        self.fail_at.set([Some(self.fallible.get() + n), None]);
+    }
+
+    /// Makes two fallible kernel calls from now on fail, once each.
+    pub fn fail_both(&self, first: u64, second: u64) {
+        let now = self.fallible.get();
+        self.fail_at.set([Some(now + first), Some(now + second)]);
     }
 
     /// Fallible kernel calls that drivers have made.
@@ -310,7 +316,7 @@ impl Machine {
     pub(crate) fn must_fail(&self) -> bool {
         let n = self.fallible.get();
         self.fallible.set(n + 1);
-        self.fail_at.get() == Some(n)
+        self.fail_at.get().contains(&Some(n))
     }
 
     pub(crate) fn count_dpc(&self) {
@@ -394,6 +400,7 @@ impl Machine {
         CpuRegisters {
             rip: self.call_site(),
             gpr,
+            ..CpuRegisters::NONE
         }
     }
 

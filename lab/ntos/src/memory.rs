@@ -15,5 +15,16 @@ pub(crate) fn map(len: usize, protection: i32) -> io::Result<*mut u8> {
     Ok(memory.cast())
 }
 
+/// Lowest address of a user program: nothing is mapped near null.
+pub(crate) const USER_START: u64 = 0x1_0000;
+/// First address that is not a user program's. Linux puts programs, heaps and everything it maps by
+/// itself above 0x5500_0000_0000: the kernel's part, for drivers.
+pub(crate) const USER_END: u64 = 0x1000_0000_0000;
+
+/// Whether an address is in a user program's part of the address space.
+pub(crate) const fn is_user(address: u64) -> bool {
+    address < USER_END
+}
+
 /// Readable and writable.
 pub(crate) const READ_WRITE: i32 = libc::PROT_READ | libc::PROT_WRITE;

@@ -168,6 +168,7 @@ impl Machine {
             timing: false.into(),
             away: 0.into(),
             ticks: 0.into(),
+            seh: crate::seh::State::default(),
         });
         Ok(id)
     }

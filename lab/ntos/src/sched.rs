@@ -19,7 +19,7 @@ use crate::fiber::Fiber;
 use crate::layout::{Slot, pending};
 use crate::machine::{Machine, current};
 use crate::wait::Wait;
-use crate::{asm, guest, latency};
+use crate::{asm, guest, latency, seh};
 
 /// Index of a thread in its machine.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
@@ -98,6 +98,8 @@ pub(crate) struct Thread {
     pub(crate) away: Cell<u64>,
     /// Looks of the watchdog that found it at raised IRQL, since it was raised.
     pub(crate) ticks: Cell<u32>,
+    /// Exceptions under way.
+    pub(crate) seh: seh::State,
 }
 
 /// Why the scheduler gave control back.
@@ -122,10 +124,18 @@ pub(crate) unsafe extern "sysv64" fn fiber_main(thread: u64) -> ! {
     }
 }
 
-/// Way out of a kernel call when the processor has something pending; gives flags to set behind it.
+/// What [`leave_kernel`] answers when an exception takes the place of the return; flags have no such bit set
+/// that driver code could be resumed with.
+pub(crate) const RAISES: u64 = 1 << 31;
+
+/// Way out of a kernel call when the processor has something pending: gives flags to set behind it, or
+/// [`RAISES`].
 pub(crate) unsafe extern "efiapi" fn leave_kernel() -> u64 {
     let machine = current();
     machine.enter_kernel();
+    if machine.has_pending_exception() {
+        return RAISES;
+    }
     let asked = if machine.visiting.get() {
         0
     } else {
@@ -462,6 +472,7 @@ impl Machine {
     /// Leaves the running fiber for good: its thread has ended inside a kernel call.
     pub(crate) fn abandon_fiber(&self, id: ThreadId) -> ! {
         self.thread(id).depth.set(0);
+        self.thread(id).seh.reset();
         self.thread(id).state.set(State::Free);
         let fiber = self.thread(id).fiber.get();
         // SAFETY: one host thread; the scheduler is about to switch away, and the frame laid out here

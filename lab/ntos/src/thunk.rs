@@ -161,6 +161,7 @@ pub(crate) unsafe extern "efiapi" fn contract_violation() {
         [call_site, u64::from(irql), 0, 0],
         format!("{name} called at IRQL {irql}; its contract is IRQL {legal}"),
     );
+    machine.leave_kernel();
 }
 
 /// Where a call to an import lands that nobody provides.

@@ -163,7 +163,7 @@ impl Drop for Timer {
 unsafe extern "C" fn on_timer(signal: i32, info: *mut libc::siginfo_t, context: *mut libc::c_void) {
     let Some(machine) = try_current() else { return };
     // SAFETY: the kernel passes a valid context to an SA_SIGINFO handler; it is ours until we return.
-    let gregs = unsafe { &mut (*context.cast::<libc::ucontext_t>()).uc_mcontext.gregs };
+    let context = unsafe { &mut (*context.cast::<libc::ucontext_t>()).uc_mcontext };
     // SAFETY: likewise the information.
     let by_timer = unsafe { (*info).si_code } == libc::SI_TIMER;
     let interrupted = machine.enter_from_signal();
@@ -172,22 +172,22 @@ unsafe extern "C" fn on_timer(signal: i32, info: *mut libc::siginfo_t, context: 
         return;
     }
     if interrupted == Interrupted::Driver {
-        machine.on_reminder(gregs);
+        machine.on_reminder(&mut context.gregs);
     }
-    if by_timer && !machine.is_redirected(gregs) {
-        machine.look(signal, gregs);
+    if by_timer && !machine.is_redirected(&context.gregs) {
+        machine.look(signal, context);
     }
-    machine.leave_from_signal(interrupted, machine.is_redirected(gregs));
+    machine.leave_from_signal(interrupted, machine.is_redirected(&context.gregs));
 }
 
 impl Machine {
     /// A look of the watchdog at what the timer interrupted.
-    fn look(&self, signal: i32, gregs: &mut [i64; 23]) {
+    fn look(&self, signal: i32, context: &mut libc::mcontext_t) {
         let Some(rule) = self.overdue_rule() else {
             return;
         };
         self.watch.broken.set(rule);
-        if !self.on_watchdog(signal, gregs) && self.running.get().is_some() {
+        if !self.on_watchdog(signal, context) && self.running.get().is_some() {
             self.cpu().request(pending::OVERDUE);
         }
     }
