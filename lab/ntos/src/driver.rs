@@ -16,6 +16,7 @@ use crate::irp::Origin;
 use crate::locate::{Module, Symbolize};
 use crate::machine::Machine;
 use crate::object::Kind;
+use crate::paged::Pageable;
 use crate::pool::Owner;
 use crate::process::SYSTEM_PROCESS;
 use crate::sched::{Job, Ran, State};
@@ -158,12 +159,15 @@ impl Machine {
         if !image.analysis().kusd_references().is_empty() {
             self.shares_page.set(true);
         }
+        let pageable = Pageable::new(&image);
         let module = Module {
             name: file.name.clone(),
             image,
             symbols: file.symbols.clone(),
             unknown,
+            pageable,
         };
+        self.paging.became_resident();
         self.modules.borrow_mut().push(module);
         Ok(base)
     }

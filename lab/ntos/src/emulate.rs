@@ -204,10 +204,10 @@ impl Machine {
     fn write_control(&self, register: Register, value: u64) -> Emulated {
         match (register, u8::try_from(value)) {
             (Register::CR8, Ok(irql)) if irql < 16 => {
+                self.set_irql(irql);
                 if irql < DISPATCH_LEVEL {
                     self.restart_raised_time();
                 }
-                self.cpu().set_irql(irql);
                 self.cpu().request(pending::SCHEDULE);
                 Emulated::Done
             }

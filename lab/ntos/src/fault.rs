@@ -23,6 +23,7 @@ use crate::emulate::Emulated;
 use crate::guest::{self, get};
 use crate::locate::Raw;
 use crate::machine::{Machine, current, try_current};
+use crate::memory;
 use crate::pool::Region;
 use crate::seh::{self, Fault};
 use crate::unwind::Registers;
@@ -49,6 +50,20 @@ pub(crate) struct Capture {
     pub(crate) registers: Registers,
     /// Whether host code faulted, on behalf of the driver.
     pub(crate) in_host: bool,
+}
+
+/// An access that faulted, and that the fault handler may let pass.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Touch {
+    pub(crate) address: u64,
+    /// `read`, `write` or `execute`.
+    pub(crate) kind: &'static str,
+    /// The driver's registers: at the access, or at its call into the kernel.
+    pub(crate) registers: Registers,
+    /// Whether host code faulted, on behalf of the driver.
+    pub(crate) in_host: bool,
+    /// Whether driver code runs at all, or the lab is about its own business.
+    pub(crate) in_call: bool,
 }
 
 thread_local! {
@@ -109,8 +124,9 @@ pub(crate) fn install_handler(signal: i32, handler: Handler) {
     assert!(result == 0, "sigaction failed");
 }
 
-/// Bytes of the alternate stack: emulation decodes instructions and asks devices on it.
-const SIGNAL_STACK: usize = 128 * 1024;
+/// Bytes of the alternate stack: emulation decodes instructions and asks devices on it, and what is
+/// found at an access is explained on it, symbols and all.
+const SIGNAL_STACK: usize = 512 * 1024;
 
 fn install_stack() {
     thread_local! { static DONE: std::cell::Cell<bool> = const { std::cell::Cell::new(false) }; }
@@ -178,7 +194,7 @@ impl Machine {
         [
             landed as *const () as u64,
             halted as *const () as u64,
-            crate::asm::interrupted as *const () as u64,
+            asm::interrupted as *const () as u64,
         ]
         .contains(&rip)
     }
@@ -207,17 +223,23 @@ impl Machine {
 
     /// Handles a fault; false if it is none of the driver's.
     fn on_fault(&self, signal: i32, address: u64, context: &mut libc::mcontext_t) -> bool {
-        if self
+        let in_call = self
             .running
             .get()
-            .is_none_or(|id| self.thread(id).depth.get() == 0)
-        {
+            .is_some_and(|id| self.thread(id).depth.get() > 0);
+        let rip = context.gregs[libc::REG_RIP as usize].cast_unsigned();
+        let in_driver = self.with_module(rip, |_| ()).is_some();
+        let vector = context.gregs[libc::REG_TRAPNO as usize];
+        if vector == PAGE_FAULT && self.let_pass(address, context, in_driver, in_call) {
+            return true;
+        }
+        if vector == PAGE_FAULT && self.parallel.tries_again(rip, address) {
+            return true;
+        }
+        if !in_call {
             return false;
         }
         let gregs = &mut context.gregs;
-        let rip = gregs[libc::REG_RIP as usize].cast_unsigned();
-        let in_driver = self.with_module(rip, |_| ()).is_some();
-        let vector = gregs[libc::REG_TRAPNO as usize];
         if vector == DEBUG && self.on_step(in_driver, gregs) {
             return true;
         }
@@ -245,6 +267,57 @@ impl Machine {
         };
         self.redirect(&mut context.gregs, capture);
         true
+    }
+
+    /// Makes memory accessible that was only taken away to see who touches it, and judges who does.
+    fn let_pass(
+        &self,
+        address: u64,
+        context: &libc::mcontext_t,
+        in_driver: bool,
+        in_call: bool,
+    ) -> bool {
+        let error = context.gregs[libc::REG_ERR as usize];
+        if !self.may_be_taken_away(address) {
+            return false;
+        }
+        let touch = Touch {
+            address,
+            kind: access_name(error),
+            registers: if in_driver || !in_call {
+                registers_of(context)
+            } else {
+                self.call_registers()
+            },
+            in_host: !in_driver,
+            in_call,
+        };
+        if memory::is_user(address) {
+            touch.kind != EXECUTED && in_call && self.open_user_page(&touch)
+        } else {
+            self.page_in(&touch)
+        }
+    }
+
+    /// Records a broken rule that was seen at an access; the access then goes on.
+    pub(crate) fn note_touch(
+        &self,
+        touch: &Touch,
+        rule: RuleId,
+        parameters: [u64; 4],
+        what: String,
+    ) {
+        self.note(&Raw {
+            rule,
+            parameters,
+            what,
+            registers: touch.registers,
+            access: Some((touch.kind, touch.address)),
+            api: touch.in_host.then(|| self.slot().api),
+            after_call: touch.in_host,
+            cpu: self.cpu_state(),
+            thread: self.running.get(),
+        });
     }
 
     /// Ends an attempt of the host's to access the driver's memory, where an exception may come of it.
@@ -336,11 +409,7 @@ impl Machine {
         let mut access = None;
         let mut after_call = capture.in_host;
         let (rule, parameters, what) = if capture.vector == PAGE_FAULT {
-            let kind = match access_code(capture.error) {
-                8 => "execute",
-                1 => "write",
-                _ => "read",
-            };
+            let kind = access_name(capture.error);
             access = Some((kind, capture.address));
             self.classify_page_fault(capture, kind)
         } else {
@@ -402,6 +471,11 @@ impl Machine {
                     RuleId::PoolUseAfterFree,
                     at_address,
                     format!("{kind} of freed pool at {address:#x}"),
+                ),
+                Region::BeforeStart => (
+                    RuleId::PoolUnderrun,
+                    at_address,
+                    format!("{kind} before the start of a pool block at {address:#x}"),
                 ),
                 Region::PastEnd | Region::Live => (
                     RuleId::PoolOverrun,
@@ -500,6 +574,17 @@ fn access_code(error: i64) -> u64 {
         error if error & EXECUTE != 0 => 8,
         error if error & WRITE != 0 => 1,
         _ => 0,
+    }
+}
+
+/// The kind of access that an instruction fetch is.
+pub(crate) const EXECUTED: &str = "execute";
+
+fn access_name(error: i64) -> &'static str {
+    match access_code(error) {
+        8 => EXECUTED,
+        1 => "write",
+        _ => "read",
     }
 }
 

@@ -8,7 +8,7 @@
 //! - running code: `asm`, `layout`, `fiber`, `thunk`, `cpu`, `sched`
 //! - time and waiting: `clock`, `timer`, `dpc`, `interrupt`, `wait`, `affinity`, `latency`
 //! - at one instruction: `step`
-//! - memory and objects: `memory`, `pool`, `buffers`, `mdl`, `object`, `process`, `security`, `registry`, `resources`
+//! - memory and objects: `memory`, `pool`, `paged`, `buffers`, `user`, `mdl`, `object`, `process`, `security`, `registry`, `resources`
 //! - requests: `irp`, `request`, `driver`
 //! - when things go wrong: `fault`, `seh`, `emulate`, `unwind`, `locate`
 
@@ -41,6 +41,7 @@ mod machine;
 mod mdl;
 mod memory;
 mod object;
+mod paged;
 mod parallel;
 mod pool;
 mod process;
@@ -68,8 +69,8 @@ pub use interrupt::LineError;
 pub use latency::{Bucket, Distribution, Latency, Longest};
 pub use locate::{Symbol, Symbolize};
 pub use machine::{Config, MAX_CPUS, Machine, MachineError};
-pub use pool::PoolLevel;
-pub use request::{Client, Completion, FileId, Request};
+pub use pool::{Guard, PoolLevel};
+pub use request::{Client, Completion, FileId, Request, UserAddresses};
 pub use security::Privilege;
 pub use step::{Action, Event, Hit, Plan, Steps};
 pub use survey::{Device, Survey};

@@ -7,6 +7,8 @@ use lab_verifier::{Access, Cpu, Finding, Frame, RuleId};
 
 use crate::guest;
 use crate::machine::Machine;
+use crate::memory;
+use crate::paged::Pageable;
 use crate::sched::ThreadId;
 use crate::thunk::thunks;
 use crate::unwind::{self, Function, Memory, Registers};
@@ -38,6 +40,8 @@ pub(crate) struct Module {
     pub(crate) symbols: Option<Rc<dyn Symbolize>>,
     /// Names of the imports that nobody provides, by their number.
     pub(crate) unknown: Vec<String>,
+    /// Its `PAGE…` sections.
+    pub(crate) pageable: Pageable,
 }
 
 /// A broken rule as it was caught: plain data, to be explained later.
@@ -176,6 +180,10 @@ impl Machine {
                 text.push_str(&format!(", freed at {}", self.frame(block.freed_at)));
             }
             return Some(text);
+        }
+        if memory::is_user(address) {
+            let known = self.kernel_address_of(address).is_some();
+            return known.then(|| "a user program's buffer".into());
         }
         self.with_module(address, |module| {
             let rva = module.image.rva_of(address)?;

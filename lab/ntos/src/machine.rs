@@ -21,8 +21,9 @@ use crate::latency::Latencies;
 use crate::layout::{Slot, pending};
 use crate::locate::Module;
 use crate::object::Objects;
+use crate::paged::Paging;
 use crate::parallel::Parallel;
-use crate::pool::{Pool, PoolLevel};
+use crate::pool::{Guard, Pool, PoolLevel};
 use crate::process::{Process, SYSTEM_PROCESS};
 use crate::resources::Resources;
 use crate::sched::{Thread, ThreadId};
@@ -30,6 +31,7 @@ use crate::step::Stepper;
 use crate::thunk::{Thunks, locking_thunks, thunks};
 use crate::timer::Timers;
 use crate::unwind::Registers as CpuRegisters;
+use crate::user::UserMemory;
 use crate::watchdog::{self, Limits, Watch};
 
 /// How a machine is made.
@@ -40,6 +42,11 @@ pub struct Config {
     pub clock: ClockKind,
     /// How strictly pool is checked.
     pub pool: PoolLevel,
+    /// Which side of a pool block ends at a guard page; a thorough check runs both ways.
+    pub guard: Guard,
+    /// Whether paged pool and `PAGE…` sections are taken away at `DISPATCH_LEVEL` and above, as by
+    /// Driver Verifier's force IRQL checking. 6–12 µs for a raise of the IRQL after they were used.
+    pub force_irql: bool,
     /// Processor time that a driver may run without giving control back.
     pub hang_limit: Duration,
     /// Processor time that its routines may take at raised IRQL.
@@ -63,6 +70,8 @@ impl Default for Config {
             cpus: 4,
             clock: ClockKind::Virtual,
             pool: PoolLevel::Strict,
+            guard: Guard::End,
+            force_irql: true,
             hang_limit: Duration::from_secs(10),
             limits: Limits::default(),
             patch: true,
@@ -126,6 +135,10 @@ pub struct Machine {
     pub(crate) waiters: RefCell<HashMap<u64, VecDeque<ThreadId>>>,
     pub(crate) pool: RefCell<Pool>,
     pub(crate) buffers: RefCell<Buffers>,
+    pub(crate) user: RefCell<UserMemory>,
+    /// Whether a loaded driver has the bounds of user memory to compare addresses with itself.
+    pub(crate) probes_inline: Cell<bool>,
+    pub(crate) paging: Paging,
     pub(crate) objects: RefCell<Objects>,
     pub(crate) irps: RefCell<Irps>,
     pub(crate) processes: RefCell<Vec<Process>>,
@@ -209,8 +222,11 @@ impl Machine {
             clock: Clock::new(config.clock),
             timers: RefCell::default(),
             waiters: RefCell::default(),
-            pool: RefCell::new(Pool::new(config.pool)?),
+            pool: RefCell::new(Pool::new(config.pool, config.guard)?),
             buffers: RefCell::default(),
+            user: RefCell::default(),
+            probes_inline: Cell::new(false),
+            paging: Paging::new(config.force_irql),
             objects: RefCell::default(),
             irps: RefCell::default(),
             processes: RefCell::default(),

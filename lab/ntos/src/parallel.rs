@@ -201,6 +201,13 @@ impl Parallel {
             .for_each(|worker| self.kick(worker));
     }
 
+    /// Whether an access that faulted is to be made once more: another worker may have given the
+    /// memory back since.
+    pub(crate) fn tries_again(&self, rip: u64, address: u64) -> bool {
+        thread_local! { static LAST: Cell<(u64, u64)> = const { Cell::new((0, 0)) }; }
+        self.on.get() && LAST.replace((rip, address)) != (rip, address)
+    }
+
     /// Switches made by this worker: what the watchdog looks at.
     pub(crate) fn my_switches(&self) -> u64 {
         self.workers[ME.get()].switches.get()

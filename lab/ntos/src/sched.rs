@@ -318,7 +318,7 @@ impl Machine {
         let thread = self.thread(id);
         thread.cpu.set(index);
         thread.state.set(State::Runnable);
-        cpu.set_irql(thread.irql.get());
+        self.set_irql(thread.irql.get());
         if !cpu.in_dpc.get() && !cpu.in_isr.get() {
             cpu.set_current_thread(thread.object.get());
         }
@@ -499,14 +499,14 @@ impl Machine {
         let (irql, old_slot): (KIRQL, Slot) = (self.irql(), guest::get!(area, slot));
         // With several host threads that processor's may be on its way into a kernel call.
         let target: u64 = guest::get!(area, locked_target);
-        self.cpu().set_irql(nt::ke::IPI_LEVEL);
+        self.set_irql(nt::ke::IPI_LEVEL);
         guest::set!(area, slot = slot);
         self.visiting.set(true);
         let result = self.call(function, args);
         self.visiting.set(false);
         guest::set!(area, slot = old_slot);
         guest::set!(area, locked_target = target);
-        self.cpu().set_irql(irql);
+        self.set_irql(irql);
         self.enter_cpu(home);
         result
     }

@@ -195,7 +195,11 @@ fn everything_at_once_ends_and_leaves_nothing_behind() {
         ];
         scene.all(&mix).expect("nothing stops");
         let blocks = scene.machine.footprint().pool_blocks;
-        assert_eq!(footprint.get_or_insert(blocks), &blocks, "nothing grows from the first round on");
+        assert_eq!(
+            footprint.get_or_insert(blocks),
+            &blocks,
+            "nothing grows from the first round on"
+        );
     }
     assert_eq!(scene.counts()[3], 0);
     scene.end();

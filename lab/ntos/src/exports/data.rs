@@ -55,6 +55,14 @@ impl Machine {
         if variable == Variable::HalDispatchTable {
             return Some(hal_dispatch(self.thunks()));
         }
+        if matches!(
+            variable,
+            Variable::MmUserProbeAddress
+                | Variable::MmHighestUserAddress
+                | Variable::MmSystemRangeStart
+        ) {
+            self.probes_inline.set(true);
+        }
         let mut resources = self.resources.borrow_mut();
         let words = &mut resources.variables.words;
         if words.is_empty() {

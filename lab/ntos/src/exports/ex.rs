@@ -70,7 +70,7 @@ exports! {
         set!(FastMutex, Count = 0);
         set!(FastMutex, Owner = thread as *mut c_void);
         set!(FastMutex, OldIrql = u32::from(old));
-        machine.cpu().set_irql(APC_LEVEL);
+        machine.set_irql(APC_LEVEL);
     }
     fn ExReleaseFastMutex(FastMutex: *mut FAST_MUTEX) {
         let machine = current();
@@ -209,6 +209,9 @@ impl Machine {
         }
         if self.must_fail() {
             return 0;
+        }
+        if paged {
+            self.paging.became_resident();
         }
         self.pool
             .borrow_mut()

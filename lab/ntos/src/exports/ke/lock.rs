@@ -18,7 +18,7 @@ impl Machine {
                 format!("the IRQL was raised from {old} to {irql}"),
             );
         }
-        self.cpu().set_irql(irql);
+        self.set_irql(irql);
         old
     }
 
@@ -32,7 +32,7 @@ impl Machine {
                 format!("the IRQL was lowered from {old} to {irql}"),
             );
         }
-        self.cpu().set_irql(irql);
+        self.set_irql(irql);
         if irql < DISPATCH_LEVEL {
             self.restart_raised_time();
         }
