@@ -421,6 +421,7 @@ impl Machine {
         let worker = &parallel.workers[me];
         IN_KERNEL.set(true);
         worker.in_driver.set(false);
+        parallel.pass_gate(me);
         self.show(View {
             gs_cpu: usize::MAX,
             current_cpu: me,
