@@ -19,7 +19,7 @@ use crate::object::Kind;
 use crate::paged::Pageable;
 use crate::process::SYSTEM_PROCESS;
 use crate::sched::{Job, Ran, State};
-use crate::thunk::{MAX_UNKNOWN_IMPORTS, thunks};
+use crate::thunk::MAX_UNKNOWN_IMPORTS;
 
 /// Value that the driver's stack cookie starts with (not Windows' default, which means "not initialised").
 const COOKIE: u64 = 0x0000_9D2C_7F31_B6A5;
@@ -135,7 +135,8 @@ impl Machine {
             };
             known.unwrap_or_else(|| {
                 unknown.push(format!("{}!{}", import.dll, import.name));
-                thunks().unknown((unknown.len() - 1).min(MAX_UNKNOWN_IMPORTS - 1))
+                self.thunks()
+                    .unknown((unknown.len() - 1).min(MAX_UNKNOWN_IMPORTS - 1))
             })
         };
         let options = MapOptions {
@@ -174,7 +175,7 @@ impl Machine {
 
     /// Address to bind a kernel import to: a thunk, or a variable.
     fn resolve(&self, name: &str) -> Option<u64> {
-        thunks().address(name).or_else(|| self.variable(name))
+        self.thunks().address(name).or_else(|| self.variable(name))
     }
 
     fn make_driver_object(&self, name: &str, base: u64) -> Result<Driver, NTSTATUS> {

@@ -96,10 +96,7 @@ exports! {
         set!(Dpc, Importance = u8::try_from(Importance).unwrap_or(1));
     }
     fn KeFlushQueuedDpcs() {
-        let machine = current();
-        while machine.dpcs_are_active() {
-            machine.yield_to_scheduler();
-        }
+        current().flush_dpcs();
     }
 
     fn KeInitializeTimer(Timer: *mut KTIMER) { initialize_timer(Timer, TIMER_NOTIFICATION_OBJECT) }
@@ -252,6 +249,7 @@ exports! {
         let machine = current();
         let old = machine.raise(IPI_LEVEL);
         let mine = machine.current_cpu.get();
+        machine.close_gate();
         let mut result = 0;
         for cpu in 0..machine.cpu_count() {
             let value = machine.call_on(cpu, BroadcastFunction as usize as u64, [Context as u64, 0, 0, 0]);
@@ -259,6 +257,7 @@ exports! {
                 result = value;
             }
         }
+        machine.open_gate();
         machine.lower(old);
         usize::try_from(result).unwrap_or(0)
     }

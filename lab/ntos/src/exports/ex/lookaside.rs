@@ -10,8 +10,8 @@ use nt::ex::{NPAGED_LOOKASIDE_LIST, NonPagedPool, NonPagedPoolNx};
 use super::slist;
 use crate::guest::{field, get, set};
 use crate::machine::Machine;
+use crate::machine::current;
 use crate::resources::Held;
-use crate::thunk::thunks;
 
 /// `POOL_NX_ALLOCATION`: memory that can't be executed (wdm.h).
 const POOL_NX_ALLOCATION: u32 = 512;
@@ -45,7 +45,7 @@ impl Machine {
             );
         }
         let or_default = |routine: u64, name: &str| match routine {
-            0 => thunks().address(name).unwrap_or(0),
+            0 => current().thunks().address(name).unwrap_or(0),
             routine => routine,
         };
         let nx = wanted.flags & POOL_NX_ALLOCATION != 0;
@@ -93,7 +93,7 @@ impl Machine {
             if block == 0 {
                 return;
             }
-            if thunks().contains(free) {
+            if current().thunks().contains(free) {
                 self.free_pool(block, 0);
             } else {
                 self.call(free, [block, 0, 0, 0]);
