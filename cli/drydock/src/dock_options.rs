@@ -83,6 +83,7 @@ impl MachineArguments {
                 Pool::Strict => PoolLevel::Strict,
                 Pool::Poison => PoolLevel::Poison,
             },
+            host_threads: 1,
             guard: match self.guard {
                 GuardSide::End => Guard::End,
                 GuardSide::Front => Guard::Front,

@@ -40,6 +40,8 @@ pub struct Options {
     pub pool: PoolLevel,
     /// Which side of a pool block ends at a guard page.
     pub guard: Guard,
+    /// Host threads that run driver code at the same time; with more than one no run repeats.
+    pub host_threads: usize,
     /// Order in which processors run; 0 = round robin.
     pub seed: u64,
 }
@@ -55,6 +57,7 @@ impl Default for Options {
             patch: true,
             pool: PoolLevel::Strict,
             guard: Guard::End,
+            host_threads: 1,
             seed: 0,
         }
     }
@@ -105,6 +108,7 @@ impl Options {
             patch: self.patch,
             pool: self.pool,
             guard: self.guard,
+            host_threads: self.host_threads,
             seed: self.seed,
             devices,
             debug_print: Box::new(debug_print),

@@ -136,7 +136,8 @@ impl Machine {
         }
         pending.push(interrupt);
         self.raised.set(self.raised.get() + 1);
-        self.request_schedule();
+        drop(pending);
+        self.nudge(index);
         Ok(true)
     }
 

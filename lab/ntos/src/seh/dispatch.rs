@@ -198,7 +198,7 @@ impl Machine {
         let segments = &self.thread(thread).seh.segments;
         let level = segments.borrow().len();
         segments.borrow_mut().push(segment);
-        let result = self.call_at_any_irql(routine, args);
+        let result = self.call_freely(routine, args);
         segments.borrow_mut().truncate(level);
         #[expect(
             clippy::cast_possible_truncation,
@@ -226,6 +226,7 @@ impl Machine {
             // The trap flag is not among what is restored.
             self.cpu().request(pending::STEP);
         }
+        self.leave_kernel();
         // SAFETY: the frame is one of this thread's, at a depth whose call from the host has not
         // returned; `place` is the host's state in that call. The host frames given up are those that
         // the module's documentation lists, which own nothing. The registers are what unwinding gave,
