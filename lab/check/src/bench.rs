@@ -3,9 +3,7 @@
 use std::time::{Duration, Instant};
 
 use lab_dock::Options;
-use lab_ntos::{
-    Client, Driver, DriverFile, FileId, LoadError, Loaded, Machine, Request, Stopped,
-};
+use lab_ntos::{Client, Driver, DriverFile, FileId, LoadError, Loaded, Machine, Request, Stopped};
 use lab_verifier::RuleId;
 use nt::NTSTATUS;
 use rand::Rng;
@@ -200,7 +198,12 @@ impl<'a> Bench<'a> {
     /// Opens a device; none if the kernel or the driver refuses.
     ///
     /// Errors: the machine stopped.
-    pub fn open(&mut self, path: &str, access: u32, client: Client) -> Result<Option<FileId>, Halt> {
+    pub fn open(
+        &mut self,
+        path: &str,
+        access: u32,
+        client: Client,
+    ) -> Result<Option<FileId>, Halt> {
         Ok(self.machine.open(path, access, client)?.ok())
     }
 
@@ -220,7 +223,12 @@ impl<'a> Bench<'a> {
     /// Sends a control request and sees to it that it ends: one that stays pending is cancelled.
     ///
     /// Errors: the machine stopped, or cancelling had no effect.
-    pub fn request(&mut self, file: FileId, call: &Call, random: &mut impl Rng) -> Result<Answer, Halt> {
+    pub fn request(
+        &mut self,
+        file: FileId,
+        call: &Call,
+        random: &mut impl Rng,
+    ) -> Result<Answer, Halt> {
         match self.begin(file, call, random)? {
             Ok(request) => self.settle(request, call),
             Err(status) => Ok(Answer {
@@ -241,7 +249,8 @@ impl<'a> Bench<'a> {
     ) -> Result<Result<Request, NTSTATUS>, Stopped> {
         self.outcome.requests += 1;
         let input = call.bytes(random);
-        self.machine.begin_ioctl(file, call.code, &input, call.output as usize)
+        self.machine
+            .begin_ioctl(file, call.code, &input, call.output as usize)
     }
 
     /// Starts a control request that the driver sees when the machine next runs.
@@ -273,7 +282,9 @@ impl<'a> Bench<'a> {
         }
         let mut output = std::mem::take(&mut self.output);
         output.resize(output.len().max(call.output as usize), 0);
-        let completion = self.machine.finish(request, &mut output[..call.output as usize]);
+        let completion = self
+            .machine
+            .finish(request, &mut output[..call.output as usize]);
         self.output = output;
         if completion.status.is_success() {
             self.outcome.accepted += 1;
@@ -336,7 +347,9 @@ impl<'a> Bench<'a> {
     #[must_use]
     pub fn finish(mut self, result: Result<(), Halt>) -> Outcome {
         let reported = self.machine.take_findings();
-        self.outcome.findings.extend(reported.iter().map(Found::from));
+        self.outcome
+            .findings
+            .extend(reported.iter().map(Found::from));
         self.outcome.fallible_calls = self.machine.fallible_calls() - self.first_call;
         match result {
             Ok(()) => {}

@@ -7,6 +7,7 @@
 
 use std::ptr;
 
+use crate::disclosure::FILL;
 use crate::{guest, memory};
 
 const PAGE: usize = 4096;
@@ -30,11 +31,8 @@ pub(crate) struct Buffers {
     free: Vec<u64>,
 }
 
-/// Fills what a request brings no data for, so that a driver that returns it unwritten is seen to.
-pub(crate) const UNINITIALIZED: u8 = 0xCB;
-
 impl Buffers {
-    /// A buffer with `data` at its start and [`UNINITIALIZED`] behind it.
+    /// A buffer with `data` at its start and [`FILL`] behind it.
     pub(crate) fn take(&mut self, data: &[u8], len: usize) -> std::io::Result<Buffer> {
         let len = len.max(data.len()).max(1);
         let map_len = if len <= LEN {
@@ -65,6 +63,18 @@ impl Buffers {
     }
 }
 
+/// Fills what a request brings no data for, so that a driver that returns it unwritten is seen to.
+fn fill_rest(address: u64, from: usize, len: usize) {
+    let aligned = from.next_multiple_of(FILL.len()).min(len);
+    for at in from..aligned {
+        guest::write((address + at as u64) as *mut u8, FILL[at % FILL.len()]);
+    }
+    for at in (aligned..len).step_by(FILL.len()) {
+        let rest = FILL.len().min(len - at);
+        guest::fill((address + at as u64) as *mut u8, &FILL[..rest]);
+    }
+}
+
 impl Buffer {
     /// A buffer that ends where its mapping does; the lab has the mapping at `host`.
     pub(crate) fn at_end(map: u64, host: u64, map_len: usize, len: usize) -> Self {
@@ -78,11 +88,10 @@ impl Buffer {
         }
     }
 
-    /// Puts `data` at the start and [`UNINITIALIZED`] behind it.
+    /// Puts `data` at the start and [`FILL`] behind it.
     pub(crate) fn fill(&self, data: &[u8]) {
         guest::fill(self.host as *mut u8, data);
-        let rest = self.host + data.len() as u64;
-        guest::set_bytes(rest as *mut u8, UNINITIALIZED, self.len - data.len());
+        fill_rest(self.host, data.len(), self.len);
     }
 
     /// Where its mapping starts.

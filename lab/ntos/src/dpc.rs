@@ -1,7 +1,6 @@
 //! Deferred procedure calls.
 
-use lab_verifier::RuleId;
-use nt::ke::{DISPATCH_LEVEL, HighImportance, KDPC};
+use nt::ke::{HighImportance, KDPC};
 
 use crate::guest::{get, set};
 use crate::latency::Routine;
@@ -69,14 +68,6 @@ impl Machine {
             };
             self.queued_dpcs.set(self.queued_dpcs.get() - 1);
             self.run_dpc(address);
-            if self.cpu().irql() != DISPATCH_LEVEL {
-                let irql = self.cpu().irql();
-                self.violate(
-                    RuleId::IrqlChanged,
-                    [address, u64::from(DISPATCH_LEVEL), u64::from(irql), 0],
-                    format!("a DPC routine returned at IRQL {irql}"),
-                );
-            }
         }
     }
 

@@ -17,7 +17,6 @@ use crate::locate::{Module, Symbolize};
 use crate::machine::Machine;
 use crate::object::Kind;
 use crate::paged::Pageable;
-use crate::pool::Owner;
 use crate::process::SYSTEM_PROCESS;
 use crate::sched::{Job, Ran, State};
 use crate::thunk::MAX_UNKNOWN_IMPORTS;
@@ -93,6 +92,7 @@ impl Machine {
             )));
         }
         let base = self.map_module(file)?;
+        self.check_sections(file.loader.image(), base);
         let driver = match self.make_driver_object(&file.name, base) {
             Ok(driver) => driver,
             Err(status) => {
@@ -121,6 +121,7 @@ impl Machine {
             let leaks = self.retire(driver);
             return Ok(Loaded::Failed(status, leaks));
         }
+        self.check_handlers(driver.object);
         self.finish_initialization(driver);
         Ok(Loaded::Running(driver))
     }
@@ -327,7 +328,7 @@ impl Machine {
                 taken_at,
             });
         };
-        for block in self.pool.borrow().live(Owner::Driver) {
+        for block in self.pool.borrow().live_of_driver() {
             add(RuleId::PoolLeak, block.describe(), block.allocated_at);
         }
         let mut device = get!(driver.object as *mut DRIVER_OBJECT, DeviceObject);
@@ -402,8 +403,20 @@ impl Machine {
                 *site,
             );
         }
-        for (kind, site) in resources.all_held() {
-            add(RuleId::RegistrationLeft, kind.name().into(), site);
+        for (kind, _, site) in resources.all_held() {
+            add(kind.left(), kind.name().into(), site);
+        }
+        for lock in resources.remove_locks.values() {
+            for (tag, site) in &lock.held {
+                add(
+                    RuleId::RemoveLockLeft,
+                    format!("remove lock acquired with tag {tag:#x}"),
+                    *site,
+                );
+            }
+        }
+        for site in resources.shutdown.values() {
+            add(RuleId::ShutdownLeft, "shutdown notification".into(), *site);
         }
         for block in self.irps.borrow().live(Origin::Driver) {
             add(RuleId::IrpLeft, "IRP".into(), get!(block, allocated_at));
@@ -443,6 +456,7 @@ impl Machine {
             self.free_irp(field!(block, irp));
         }
         self.reclaim_resources();
+        self.locks.clear();
     }
 
     /// Things the machine holds: for a test that nothing grows.

@@ -465,7 +465,9 @@ impl Machine {
                 format!("kernel stack overflow: {kind} at {address:#x}"),
             );
         }
-        if let Some(region) = self.pool_region(address) {
+        let region = self.pool_region(address);
+        // Live pool can be read and written: what is left is a jump to it.
+        if let Some(region) = region.filter(|region| *region != Region::Live || kind != "execute") {
             return match region {
                 Region::Freed => (
                     RuleId::PoolUseAfterFree,
@@ -484,10 +486,17 @@ impl Machine {
                 ),
             };
         }
+        if self.is_irp_memory(address) {
+            return (
+                RuleId::IrpTouched,
+                at_address,
+                format!("{kind} of an IRP at {address:#x} that was completed or freed"),
+            );
+        }
         if address < 0x1_0000 {
             return (
                 RuleId::NullPointer,
-                [0xC000_0005, registers.rip, address, irql],
+                [0, registers.rip, address, irql],
                 format!("{kind} of address {address:#x}, near null"),
             );
         }
@@ -559,6 +568,12 @@ impl Machine {
                 format!("exception {vector} (signal {signal})"),
             ),
         }
+    }
+
+    fn is_irp_memory(&self, address: u64) -> bool {
+        self.irps
+            .try_borrow()
+            .is_ok_and(|irps| irps.contains(address))
     }
 
     fn pool_region(&self, address: u64) -> Option<Region> {

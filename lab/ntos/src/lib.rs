@@ -9,7 +9,8 @@
 //! - time and waiting: `clock`, `timer`, `dpc`, `interrupt`, `wait`, `affinity`, `latency`
 //! - at one instruction: `step`
 //! - memory and objects: `memory`, `pool`, `paged`, `buffers`, `user`, `mdl`, `object`, `process`, `security`, `registry`, `resources`
-//! - requests: `irp`, `request`, `driver`
+//! - locks: `locks`, `locks::order`
+//! - requests: `irp`, `request`, `disclosure`, `driver`, `integrity`
 //! - when things go wrong: `fault`, `seh`, `emulate`, `unwind`, `locate`
 
 #[cfg(not(all(target_arch = "x86_64", target_os = "linux")))]
@@ -20,6 +21,7 @@ mod asm;
 mod buffers;
 mod clock;
 mod cpu;
+mod disclosure;
 mod dpc;
 mod driver;
 mod emulate;
@@ -31,12 +33,14 @@ mod findings;
 mod format;
 mod gate;
 mod guest;
+mod integrity;
 mod interrupt;
 mod irp;
 mod kernel_lock;
 mod latency;
 mod layout;
 mod locate;
+mod locks;
 mod machine;
 mod mdl;
 mod memory;

@@ -106,22 +106,40 @@ impl Machine {
 
     /// The callers of a place in driver code, itself first.
     fn stack(&self, raw: &Raw) -> Vec<Frame> {
+        let addresses = self.addresses(raw.registers, raw.thread, raw.after_call);
+        addresses
+            .into_iter()
+            .map(|inside| self.frame(inside))
+            .collect()
+    }
+
+    /// Return addresses of the kernel call under way, innermost first.
+    pub(crate) fn call_stack(&self) -> Vec<u64> {
+        let inside = self.addresses(self.call_registers(), self.running.get(), true);
+        inside.into_iter().map(|address| address + 1).collect()
+    }
+
+    /// Addresses inside the instructions of a call stack, innermost first.
+    fn addresses(
+        &self,
+        mut registers: Registers,
+        thread: Option<ThreadId>,
+        after_call: bool,
+    ) -> Vec<u64> {
         let memory = Walk {
             machine: self,
-            thread: raw.thread,
+            thread,
         };
-        let mut registers = raw.registers;
-        let mut frames = Vec::new();
-        while frames.len() < MAX_FRAMES && self.with_module(registers.rip, |_| ()).is_some() {
+        let mut addresses = Vec::new();
+        while addresses.len() < MAX_FRAMES && self.with_module(registers.rip, |_| ()).is_some() {
             // A return address may be one past a call that ends its function.
-            let after_call = raw.after_call || !frames.is_empty();
-            let inside = registers.rip - u64::from(after_call);
-            frames.push(self.frame(inside));
+            let after_call = after_call || !addresses.is_empty();
+            addresses.push(registers.rip - u64::from(after_call));
             if unwind::step(&memory, &mut registers).is_none() {
                 break;
             }
         }
-        frames
+        addresses
     }
 
     /// The disassembled instruction at an address of a driver, as the file has it.

@@ -20,6 +20,7 @@ use crate::irp::Irps;
 use crate::latency::Latencies;
 use crate::layout::{Slot, pending};
 use crate::locate::Module;
+use crate::locks::Locks;
 use crate::object::Objects;
 use crate::paged::Paging;
 use crate::parallel::Parallel;
@@ -145,6 +146,7 @@ pub struct Machine {
     pub(crate) files: RefCell<Files>,
     pub(crate) modules: RefCell<Vec<Module>>,
     pub(crate) resources: RefCell<Resources>,
+    pub(crate) locks: Locks,
     /// Whether a loaded driver reads times from the shared page.
     pub(crate) shares_page: Cell<bool>,
     /// The system cancel spin lock, where drivers can't see it.
@@ -228,11 +230,12 @@ impl Machine {
             probes_inline: Cell::new(false),
             paging: Paging::new(config.force_irql),
             objects: RefCell::default(),
-            irps: RefCell::default(),
+            irps: RefCell::new(Irps::new(config.pool)),
             processes: RefCell::default(),
             files: RefCell::default(),
             modules: RefCell::default(),
             resources: RefCell::default(),
+            locks: Locks::default(),
             shares_page: Cell::new(false),
             cancel_lock: Box::default(),
             devices: config.devices,

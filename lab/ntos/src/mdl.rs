@@ -74,25 +74,73 @@ impl Machine {
                 format!("{:#x} is no MDL that the driver allocated", mdl as u64),
             );
         }
-        if get!(mdl, MdlFlags) & MDL_PAGES_LOCKED != 0 {
-            self.violate(
-                RuleId::MdlLeft,
-                [mdl as u64, 0, 0, 0],
-                "an MDL was freed whose pages are locked".into(),
-            );
+        let flags = get!(mdl, MdlFlags);
+        if flags & MDL_PAGES_LOCKED != 0 {
+            self.report_mdl_freed_locked(mdl);
+        } else if flags & MDL_MAPPED_TO_SYSTEM_VA != 0 {
+            self.report_mdl(RuleId::MdlFreedMapped, mdl, 0, "freed, and it is mapped");
         }
         self.drop_mdl(mdl);
+    }
+
+    fn report_mdl_freed_locked(&self, mdl: *mut MDL) {
+        let bytes = u64::from(get!(mdl, ByteOffset)) + u64::from(get!(mdl, ByteCount));
+        self.report(
+            RuleId::MdlFreedLocked,
+            [self.call_site(), 0, mdl as u64, bytes.div_ceil(PAGE)],
+            format!(
+                "the MDL at {:#x} was freed, and its pages are locked",
+                mdl as u64
+            ),
+        );
+    }
+
+    fn report_mdl(&self, rule: RuleId, mdl: *mut MDL, more: i16, what: &str) {
+        let flags = |flags: i16| u64::from(flags.cast_unsigned());
+        self.report(
+            rule,
+            [0, mdl as u64, flags(get!(mdl, MdlFlags)), flags(more)],
+            format!("the MDL at {:#x} was {what}", mdl as u64),
+        );
+    }
+
+    /// `MmBuildMdlForNonPagedPool`.
+    pub(crate) fn build_mdl_for_nonpaged_pool(&self, mdl: *mut MDL) {
+        let address = get!(mdl, StartVa) as u64 + u64::from(get!(mdl, ByteOffset));
+        let flags = get!(mdl, MdlFlags);
+        let block = self.pool.borrow().block_at(address);
+        if let Some(block) = block.filter(|block| block.paged) {
+            self.report(
+                RuleId::MdlPagedPool,
+                [
+                    0,
+                    u64::from(self.irql()),
+                    mdl as u64,
+                    u64::from(flags.cast_unsigned()),
+                ],
+                format!("MmBuildMdlForNonPagedPool for {}", block.describe()),
+            );
+        }
+        set!(mdl, MdlFlags = flags | MDL_SOURCE_IS_NONPAGED_POOL);
+        set!(mdl, MappedSystemVa = address as *mut _);
+    }
+
+    pub(crate) fn report_must_succeed(&self, mdl: *mut MDL) {
+        self.report_mdl(
+            RuleId::MdlMustSucceed,
+            mdl,
+            0,
+            "mapped with BugCheckOnFailure",
+        );
     }
 
     /// Address at which an MDL's buffer is mapped.
     pub(crate) fn map_mdl(&self, mdl: *mut MDL) -> u64 {
         let flags = get!(mdl, MdlFlags);
-        if flags & (MDL_PAGES_LOCKED | MDL_SOURCE_IS_NONPAGED_POOL) == 0 {
-            self.violate(
-                RuleId::BadObject,
-                [mdl as u64, 0, 0, 0],
-                "an MDL was mapped whose pages are not locked".into(),
-            );
+        let wanted = MDL_PAGES_LOCKED | MDL_SOURCE_IS_NONPAGED_POOL;
+        if flags & wanted == 0 {
+            let what = "mapped, and its pages are not locked";
+            self.report_mdl(RuleId::MdlMappedUnlocked, mdl, wanted, what);
         }
         let address = get!(mdl, StartVa) as u64 + u64::from(get!(mdl, ByteOffset));
         // A user program's memory has an address for the kernel, too.
@@ -105,12 +153,11 @@ impl Machine {
     /// `MmProbeAndLockPages`: raises unless the pages are there, and the mode may have them.
     pub(crate) fn lock_pages(&self, mdl: *mut MDL, mode: i8) {
         let flags = get!(mdl, MdlFlags);
-        if flags & MDL_PAGES_LOCKED != 0 {
-            self.violate(
-                RuleId::BadObject,
-                [mdl as u64, 0, 0, 0],
-                "the pages of an MDL were locked twice".into(),
-            );
+        let wrong = flags & (MDL_PAGES_LOCKED | MDL_SOURCE_IS_NONPAGED_POOL);
+        if wrong != 0 {
+            let what = "locked, and its pages are locked or nonpaged already";
+            self.report_mdl(RuleId::MdlLockedTwice, mdl, wrong, what);
+            return;
         }
         let start = get!(mdl, StartVa) as u64 + u64::from(get!(mdl, ByteOffset));
         let len = u64::from(get!(mdl, ByteCount));
@@ -128,12 +175,16 @@ impl Machine {
     /// `MmUnlockPages`.
     pub(crate) fn unlock_pages(&self, mdl: *mut MDL) {
         let flags = get!(mdl, MdlFlags);
+        let (rule, what) = if flags & MDL_SOURCE_IS_NONPAGED_POOL != 0 {
+            let what = "unlocked, and is of nonpaged pool";
+            (RuleId::MdlUnlockNonpaged, what)
+        } else {
+            let what = "unlocked, and its pages are not locked";
+            (RuleId::MdlUnlockedTwice, what)
+        };
         if flags & MDL_PAGES_LOCKED == 0 {
-            self.violate(
-                RuleId::BadObject,
-                [mdl as u64, 0, 0, 0],
-                "the pages of an MDL were unlocked that are not locked".into(),
-            );
+            self.report_mdl(rule, mdl, 0, what);
+            return;
         }
         let start = get!(mdl, StartVa) as u64 + u64::from(get!(mdl, ByteOffset));
         self.hold_pages(start, u64::from(get!(mdl, ByteCount)), false);

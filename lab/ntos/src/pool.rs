@@ -32,7 +32,7 @@ const QUARANTINE: usize = 64;
 const KEPT_PAGES: u64 = 4;
 const HEAD: u64 = 64;
 const PATTERN: u8 = 0xEF;
-const FRESH: u8 = 0xA5;
+pub(crate) const FRESH: u8 = 0xA5;
 const FREED: u8 = 0xDD;
 
 /// How much pool checking costs and finds.
@@ -59,6 +59,8 @@ pub enum Guard {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Owner {
     Driver,
+    /// The driver, by `MmAllocateContiguousMemory`.
+    Contiguous,
     /// Objects the kernel made for the driver: devices, files, threads.
     Kernel,
 }
@@ -81,9 +83,13 @@ pub(crate) struct Block {
 impl Block {
     /// `64 bytes of nonpaged pool, tag 'WPrf'`.
     pub(crate) fn describe(&self) -> String {
-        let kind = if self.paged { "paged" } else { "nonpaged" };
+        let kind = match (self.owner, self.paged) {
+            (Owner::Contiguous, _) => "contiguous memory",
+            (_, true) => "paged pool",
+            (_, false) => "nonpaged pool",
+        };
         format!(
-            "{} bytes of {kind} pool, tag '{}'",
+            "{} bytes of {kind}, tag '{}'",
             self.size,
             tag_text(self.tag)
         )
@@ -336,11 +342,18 @@ impl Pool {
         }
     }
 
-    /// Live blocks of an owner.
-    pub(crate) fn live(&self, owner: Owner) -> impl Iterator<Item = &Block> {
+    /// Live blocks of drivers.
+    pub(crate) fn live_of_driver(&self) -> impl Iterator<Item = &Block> {
         self.spans
             .values()
-            .filter(move |block| block.freed_at == 0 && block.owner == owner)
+            .filter(|block| block.freed_at == 0 && block.owner != Owner::Kernel)
+    }
+
+    /// Whether an address is one of pool.
+    pub(crate) fn holds(&self, address: u64) -> bool {
+        [&self.nonpaged, &self.paged]
+            .iter()
+            .any(|arena| (arena.base..arena.next).contains(&address))
     }
 
     /// Number of live blocks, of any owner.
@@ -350,7 +363,7 @@ impl Pool {
 
     /// Gives back what a driver that is gone has left.
     pub(crate) fn free_all_of_driver(&mut self) {
-        let left: Vec<Block> = self.live(Owner::Driver).copied().collect();
+        let left: Vec<Block> = self.live_of_driver().copied().collect();
         for block in left {
             self.page_in(&block);
             self.release(block, u64::MAX);

@@ -199,9 +199,8 @@ impl Machine {
     /// Takes the outcome of a complete request.
     #[inline]
     pub fn finish(&self, request: Request, output: &mut [u8]) -> Completion {
-        let irp = request.irp;
-        let status = get!(irp, IoStatus.Status);
-        let information = get!(irp, IoStatus.Information);
+        let outcome = get!(block_of(request.irp), outcome);
+        let (status, information) = (outcome.Status, outcome.Information);
         let copied = information.min(request.output_len).min(output.len());
         if !status.is_error()
             && let Some(buffer) = request.output.or(request.buffer)
@@ -217,7 +216,7 @@ impl Machine {
 
     #[inline]
     fn release(&self, request: Request) {
-        let mdl = get!(request.irp, MdlAddress);
+        let mdl = get!(block_of(request.irp), mdl);
         if !mdl.is_null() {
             self.drop_mdl(mdl);
         }
@@ -232,16 +231,16 @@ impl Machine {
     pub(crate) fn end_request(&self, block: *mut IrpBlock) {
         let irp = field!(block, irp);
         match get!(block, origin) {
-            Origin::Request => self.check_information(block),
+            Origin::Request => self.check_output(block),
             Origin::Driver => {}
             Origin::Threaded => self.end_threaded(irp),
         }
     }
 
     /// No more output than the buffer holds.
-    fn check_information(&self, block: *mut IrpBlock) {
+    pub(crate) fn check_information(&self, block: *mut IrpBlock) {
         let irp = field!(block, irp);
-        let top = get!(irp, CurrentStackLocation).wrapping_sub(1);
+        let top = crate::irp::first_location(irp);
         let limit = match get!(top, MajorFunction) {
             IRP_MJ_DEVICE_CONTROL => {
                 get!(top, Parameters.DeviceIoControl.OutputBufferLength) as usize
@@ -251,9 +250,10 @@ impl Machine {
         };
         let information = get!(irp, IoStatus.Information);
         if information > limit && !get!(irp, IoStatus.Status).is_error() {
-            self.violate(
+            let device = get!(top, DeviceObject) as u64;
+            self.report(
                 RuleId::IrpInformation,
-                [irp as u64, information as u64, limit as u64, 0],
+                [0, self.call_site(), irp as u64, device],
                 format!("{information} bytes of output reported for a buffer of {limit}"),
             );
         }
@@ -275,6 +275,9 @@ impl Machine {
 
     /// Cancels an IRP: true if it had a cancel routine, which was called.
     pub(crate) fn cancel_irp(&self, irp: *mut IRP) -> bool {
+        if get!(block_of(irp), phase) != Phase::Active {
+            return false;
+        }
         set!(irp, Cancel = 1u8);
         let Some(routine) = get!(irp, CancelRoutine) else {
             return false;

@@ -17,6 +17,7 @@ use crate::clock::ClockKind;
 use crate::cpu::{Cpu, CpuSet};
 use crate::fiber::Fiber;
 use crate::layout::{Slot, pending};
+use crate::locks::returned::Called;
 use crate::machine::{Machine, current};
 use crate::wait::Wait;
 use crate::{asm, guest, latency, seh};
@@ -414,8 +415,11 @@ impl Machine {
             if self.visiting.get() || !self.anyone_else_can_run() {
                 self.violate(
                     RuleId::Deadlock,
-                    [lock, 0, 0, 0],
-                    format!("no processor can run to release spin lock {lock:#x}"),
+                    [0, lock, 0, 0],
+                    format!(
+                        "no processor can run to release spin lock {lock:#x}, {}",
+                        self.holder_in_words(lock)
+                    ),
                 );
             }
             self.yield_to_scheduler();
@@ -531,12 +535,12 @@ impl Machine {
             return 0;
         };
         // Above the home slots of the first four.
-        guest::write(self.call_stack(id) as *mut [u64; 2], more);
+        guest::write(self.call_stack_top(id) as *mut [u64; 2], more);
         self.call(function, args)
     }
 
     /// Where the stack ends that the next call into the driver runs on; 0x40 bytes from there on are free.
-    fn call_stack(&self, id: ThreadId) -> u64 {
+    fn call_stack_top(&self, id: ThreadId) -> u64 {
         let rsp = self.slot().rsp;
         if self.thread(id).depth.get() > 0 && self.on_kernel_stack(id, rsp) {
             return (rsp - 0x40) & !15;
@@ -548,13 +552,25 @@ impl Machine {
 
     /// Calls a routine that must return at `irql`.
     pub(crate) fn call_expecting(&self, function: u64, args: [u64; 4], irql: KIRQL) -> u64 {
+        self.call_as(Called::Other, function, args, irql)
+    }
+
+    /// Calls a routine that must return at `irql`, with the locks and in the regions it was called.
+    pub(crate) fn call_as(
+        &self,
+        called: Called,
+        function: u64,
+        args: [u64; 4],
+        irql: KIRQL,
+    ) -> u64 {
         let Some(id) = self.running.get() else {
             return 0;
         };
         let depth = &self.thread(id).depth;
         // The outermost call comes from no kernel call that would have to be remembered.
         let outer = depth.get().checked_sub(1).map(|_| self.slot());
-        let stack = self.call_stack(id);
+        let stack = self.call_stack_top(id);
+        let before = self.before_call(id);
         depth.set(depth.get() + 1);
         let function = self.stepper.entry(self.cpu(), function);
         self.leave_kernel();
@@ -569,16 +585,7 @@ impl Machine {
             Some(slot) => guest::set!(area, slot = slot),
             None => guest::set!(area, slot.rsp = 0u64),
         }
-        if self.irql() != irql {
-            self.violate(
-                RuleId::IrqlChanged,
-                [function, u64::from(irql), u64::from(self.irql()), 0],
-                format!(
-                    "a routine that had to return at IRQL {irql} returned at IRQL {}",
-                    self.irql()
-                ),
-            );
-        }
+        self.check_returned(id, called, function, irql, before);
         result
     }
 }

@@ -148,6 +148,19 @@ fn publish(code: &[u8]) -> u64 {
     map as u64
 }
 
+/// Exports whose misuse has a rule of its own, which they check.
+const CHECK_THEMSELVES: [&str; 9] = [
+    "ExAllocatePool",
+    "ExAllocatePool2",
+    "ExAllocatePoolWithTag",
+    "ExFreePool",
+    "ExFreePoolWithTag",
+    "KeAcquireSpinLockAtDpcLevel",
+    "KeAcquireSpinLockRaiseToDpc",
+    "KeReleaseSpinLock",
+    "KeReleaseSpinLockFromDpcLevel",
+];
+
 /// What [`asm::thunk`] calls for a call whose IRQL the contract forbids, before it makes the call.
 pub(crate) unsafe extern "efiapi" fn contract_violation() {
     let machine = current();
@@ -155,10 +168,17 @@ pub(crate) unsafe extern "efiapi" fn contract_violation() {
     let irql = machine.irql();
     let contract = thunks().contract(machine.slot().api);
     let (name, legal) = contract.map_or(("?", "?"), |contract| (contract.name, contract.irql));
-    let call_site = machine.call_site();
+    if CHECK_THEMSELVES.contains(&name) {
+        return;
+    }
+    let (call_site, irql_word) = (machine.call_site(), u64::from(irql));
+    let (rule, parameters) = match name.starts_with("Zw") {
+        true => (RuleId::ZwIrql, [0, call_site, irql_word, 0]),
+        false => (RuleId::IrqlContract, [0, irql_word, call_site, 0]),
+    };
     machine.report(
-        RuleId::IrqlContract,
-        [call_site, u64::from(irql), 0, 0],
+        rule,
+        parameters,
         format!("{name} called at IRQL {irql}; its contract is IRQL {legal}"),
     );
     machine.leave_kernel();

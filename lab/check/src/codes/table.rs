@@ -28,9 +28,12 @@ fn find(bytes: &[u8]) -> Vec<u32> {
             .map(move |stride| run(bytes, start, stride))
     });
     // Of equally long ones the first: the smallest start.
-    runs.fold(Vec::new(), |best, run| {
-        if run.len() > best.len() { run } else { best }
-    })
+    runs.fold(
+        Vec::new(),
+        |best, run| {
+            if run.len() > best.len() { run } else { best }
+        },
+    )
 }
 
 /// Codes of one device type, one every `stride` bytes.

@@ -54,7 +54,9 @@ impl Scenario for Explore {
                 process: 1000 + 4 * n,
                 privilege: Privilege::Administrator,
             };
-            let Some(path) = one_of(&interface.paths, &mut random) else { break };
+            let Some(path) = one_of(&interface.paths, &mut random) else {
+                break;
+            };
             files.extend(bench.open(path, READ_WRITE, client)?);
         }
         for _ in 0..bench.case.iterations {
@@ -77,7 +79,9 @@ fn round(
     let case = bench.case;
     let mut begun = Vec::new();
     for &file in files {
-        let Some(call) = one_of(&case.calls, random) else { break };
+        let Some(call) = one_of(&case.calls, random) else {
+            break;
+        };
         let request = bench.queue(file, call, random)?;
         begun.extend(request.ok().map(|request| (request, call)));
     }

@@ -97,8 +97,14 @@ impl Worker {
         let (answer, answers) = channel();
         let (words, last_words) = channel();
         let readers = [
-            child.stdout.take().map(|out| std::thread::spawn(move || read_lines(out, &answer))),
-            child.stderr.take().map(|out| std::thread::spawn(move || read_words(out, &words))),
+            child
+                .stdout
+                .take()
+                .map(|out| std::thread::spawn(move || read_lines(out, &answer))),
+            child
+                .stderr
+                .take()
+                .map(|out| std::thread::spawn(move || read_words(out, &words))),
         ];
         let mut worker = Self {
             jobs: child.stdin.take(),

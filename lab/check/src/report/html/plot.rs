@@ -19,7 +19,9 @@ pub(super) fn line(samples: &[u64], x: &str, y: &str, unit: f64) -> Option<Strin
     let value = |sample: u64| sample as f64 / unit;
     let step = samples.len().div_ceil(MAX_POINTS);
     // The highest of each stretch: what is looked for is what sticks out.
-    let stretches = samples.chunks(step).map(|chunk| chunk.iter().copied().max().unwrap_or(0));
+    let stretches = samples
+        .chunks(step)
+        .map(|chunk| chunk.iter().copied().max().unwrap_or(0));
     let points: Vec<(usize, f64)> = stretches
         .enumerate()
         .map(|(index, sample)| (index * step, value(sample)))
@@ -69,7 +71,10 @@ mod tests {
     #[test]
     fn a_curve_is_one_svg_and_nothing_is_no_curve() {
         let svg = line(&[1000, 2000, 1500, 90_000], "cycle", "µs", 1e3).expect("four samples");
-        assert!(svg.starts_with("<svg") && svg.trim_end().ends_with("</svg>"), "{svg}");
+        assert!(
+            svg.starts_with("<svg") && svg.trim_end().ends_with("</svg>"),
+            "{svg}"
+        );
         assert!(svg.contains("viewBox") && !svg.contains("width=\"520\""));
         for empty in [&[][..], &[1, 2], &[0; 50]] {
             assert_eq!(line(empty, "x", "y", 1.0), None);

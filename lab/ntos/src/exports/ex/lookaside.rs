@@ -35,10 +35,13 @@ impl Machine {
             .borrow_mut()
             .hold(Held::LookasideList, list as u64, site);
         if !new {
-            self.violate(
-                RuleId::BadObject,
-                [list as u64, 0, 0, 0],
-                "a lookaside list was initialised twice".into(),
+            self.report(
+                RuleId::LookasideInitializedTwice,
+                [0, list as u64, 0, 0],
+                format!(
+                    "the lookaside list at {:#x} was initialised, and is initialised already",
+                    list as u64
+                ),
             );
         }
         let or_default = |routine: u64, name: &str| match routine {
@@ -69,7 +72,21 @@ impl Machine {
     }
 
     pub(super) fn delete_lookaside(&self, list: *mut NPAGED_LOOKASIDE_LIST) {
-        self.must_hold(Held::LookasideList, list as u64);
+        let known = self
+            .resources
+            .borrow_mut()
+            .drop_held(Held::LookasideList, list as u64);
+        if !known {
+            self.report(
+                RuleId::LookasideUninitialized,
+                [0, list as u64, 0, 0],
+                format!(
+                    "the lookaside list at {:#x} was deleted, and is not initialised",
+                    list as u64
+                ),
+            );
+            return;
+        }
         let free = get!(list, Free) as u64;
         loop {
             let block = slist::pop(field!(list, ListHead));
