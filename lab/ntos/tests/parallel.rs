@@ -205,7 +205,7 @@ fn everything_at_once_ends_and_leaves_nothing_behind() {
 
 #[test]
 fn a_fault_on_one_host_thread_stops_the_machine_and_the_process_lives_on() {
-    for _ in 0..10 {
+    for _ in 0..3 {
         let scene = Scene::new(4);
         let asks = [
             Ask::Loop,
