@@ -86,14 +86,14 @@ impl Scene {
         Ok(())
     }
 
-    /// Count, atomic count, whether requests overlapped, and what was wrong.
-    fn counts(&self) -> [u32; 4] {
-        let mut output = [0; 16];
+    /// Count, atomic count, and what was wrong.
+    fn counts(&self) -> [u32; 3] {
+        let mut output = [0; 12];
         let done = self
             .machine
             .ioctl(self.files[0], Ask::Read.code(), &[], &mut output);
         assert!(done.expect("nothing stops").status.is_success());
-        let mut words = [0; 4];
+        let mut words = [0; 3];
         for (word, bytes) in words.iter_mut().zip(output.chunks_exact(4)) {
             *word = u32::from_le_bytes(bytes.try_into().expect("four bytes"));
         }
@@ -121,7 +121,6 @@ fn one_host_thread_loses_nothing_and_several_lose_what_is_not_locked() {
     let scene = Scene::new(1);
     scene.all(&[Ask::Add]).expect("nothing stops");
     assert_eq!(scene.counts()[0], CLIENTS * ADDS);
-    assert_eq!(scene.counts()[2], 0);
     scene.end();
 
     let scene = Scene::new(4);
@@ -131,12 +130,11 @@ fn one_host_thread_loses_nothing_and_several_lose_what_is_not_locked() {
         scene.all(&[Ask::Add]).expect("nothing stops");
         rounds += 1;
     }
-    let [count, _, overlaps, _] = scene.counts();
+    let [count, ..] = scene.counts();
     assert!(
         count < rounds * CLIENTS * ADDS,
         "nothing was lost in {rounds} rounds"
     );
-    assert_eq!(overlaps, 1);
     scene.end();
 }
 
@@ -149,7 +147,7 @@ fn what_is_locked_or_atomic_is_never_lost() {
                 .all(&[Ask::AddLocked, Ask::AddAtomically])
                 .expect("nothing stops");
         }
-        let [count, atomic, _, wrong] = scene.counts();
+        let [count, atomic, wrong] = scene.counts();
         assert_eq!(
             (count, atomic),
             (5 * CLIENTS / 2 * 500, 5 * CLIENTS / 2 * 200_000)
@@ -164,7 +162,7 @@ fn dpcs_run_on_their_processor_and_calls_to_all_find_nobody_else_running() {
     let scene = Scene::new(4);
     for _ in 0..5 {
         scene.all(&[Ask::QueueDpcs]).expect("nothing stops");
-        let [count, queued, _, wrong] = scene.counts();
+        let [count, queued, wrong] = scene.counts();
         assert_eq!((count, wrong), (queued, 0));
     }
     scene.end();
@@ -174,7 +172,7 @@ fn dpcs_run_on_their_processor_and_calls_to_all_find_nobody_else_running() {
         scene
             .all(&[Ask::CallProcessors, Ask::AddAtomically])
             .expect("nothing stops");
-        let [count, _, _, wrong] = scene.counts();
+        let [count, _, wrong] = scene.counts();
         assert_eq!((count, wrong), (round * CLIENTS / 2 * 20 * 4, 0));
     }
     scene.end();
@@ -201,13 +199,13 @@ fn everything_at_once_ends_and_leaves_nothing_behind() {
             "nothing grows from the first round on"
         );
     }
-    assert_eq!(scene.counts()[3], 0);
+    assert_eq!(scene.counts()[2], 0);
     scene.end();
 }
 
 #[test]
 fn a_fault_on_one_host_thread_stops_the_machine_and_the_process_lives_on() {
-    for _ in 0..10 {
+    for _ in 0..3 {
         let scene = Scene::new(4);
         let asks = [
             Ask::Loop,
