@@ -176,6 +176,8 @@ fn plots(report: &CheckReport) -> Markup {
     let plots = [
         ("Time of each load and unload", plot::line(&series.cycle_ns, "cycle", "µs", 1e3)),
         ("Pool held after each step", plot::line(&series.pool_bytes, "step", "KiB", 1024.0)),
+        ("Duration of DPC routines (host time)", plot::bars(&series.dpc)),
+        ("Duration of interrupt routines (host time)", plot::bars(&series.isr)),
     ];
     let shown: Vec<_> = plots.iter().filter_map(|(title, svg)| Some((title, svg.as_ref()?))).collect();
     if shown.is_empty() {
