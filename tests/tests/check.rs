@@ -41,7 +41,9 @@ fn rules(report: &Value) -> BTreeSet<&str> {
 
 fn replay_files(folder: &Path) -> Vec<PathBuf> {
     let folder = std::fs::read_dir(folder.join("drydock-findings")).expect("it was made");
-    let mut files: Vec<_> = folder.map(|entry| entry.expect("an entry").path()).collect();
+    let mut files: Vec<_> = folder
+        .map(|entry| entry.expect("an entry").path())
+        .collect();
     files.sort();
     files
 }
@@ -49,26 +51,56 @@ fn replay_files(folder: &Path) -> Vec<PathBuf> {
 #[test]
 fn a_good_driver_is_clean_and_every_code_of_it_is_found() {
     let (output, folder) = check("wperf-driver", &["--quick", "--json"]);
-    assert_eq!(output.status.code(), CLEAN, "{}{}", stdout(&output), stderr(&output));
+    assert_eq!(
+        output.status.code(),
+        CLEAN,
+        "{}{}",
+        stdout(&output),
+        stderr(&output)
+    );
     let report = json(&output);
     assert_eq!(report["verdict"], "clean");
     assert_eq!(report["findings"], serde_json::json!([]));
-    let mut expected: Vec<u32> = wperf_abi::Ioctl::ALL.iter().map(|ioctl| ioctl.code()).collect();
+    let mut expected: Vec<u32> = wperf_abi::Ioctl::ALL
+        .iter()
+        .map(|ioctl| ioctl.code())
+        .collect();
     expected.sort_unstable();
     assert_eq!(report["interface"]["codes"], serde_json::json!(expected));
     // Nothing was left out, and the driver did accept something.
     let scenarios = report["scenarios"].as_array().expect("scenarios");
     assert!(scenarios.len() >= 7, "{scenarios:#?}");
-    assert!(scenarios.iter().all(|scenario| scenario["cases"].as_u64() > Some(0)));
-    assert!(scenarios.iter().any(|scenario| scenario["accepted"].as_u64() > Some(0)));
-    assert!(!folder.path().join("drydock-findings").exists(), "nothing was found");
+    assert!(
+        scenarios
+            .iter()
+            .all(|scenario| scenario["cases"].as_u64() > Some(0))
+    );
+    assert!(
+        scenarios
+            .iter()
+            .any(|scenario| scenario["accepted"].as_u64() > Some(0))
+    );
+    assert!(
+        !folder.path().join("drydock-findings").exists(),
+        "nothing was found"
+    );
 }
 
 #[test]
 fn a_bad_driver_tells_many_findings_in_one_run_in_every_format() {
     let (output, folder) = check(
         "faulty-driver",
-        &["--json", "--junit", "r.xml", "--sarif", "r.sarif", "--html", "r.html"],
+        &[
+            "--patience",
+            "2s",
+            "--json",
+            "--junit",
+            "r.xml",
+            "--sarif",
+            "r.sarif",
+            "--html",
+            "r.html",
+        ],
     );
     assert_eq!(output.status.code(), FINDINGS, "{}", stderr(&output));
     let report = json(&output);
@@ -91,9 +123,15 @@ fn a_bad_driver_tells_many_findings_in_one_run_in_every_format() {
     }
     // An import that the lab lacks is no fault of the driver.
     assert!(!found.contains("unknown-import"));
-    assert!(report["unsupported"].to_string().contains("KeFrobnicateProcessor"));
+    assert!(
+        report["unsupported"]
+            .to_string()
+            .contains("KeFrobnicateProcessor")
+    );
     let findings = report["findings"].as_array().expect("findings");
-    let confirmed = findings.iter().filter(|finding| finding["confirmation"] == "confirmed");
+    let confirmed = findings
+        .iter()
+        .filter(|finding| finding["confirmation"] == "confirmed");
     assert!(confirmed.count() >= findings.len() - 1, "{findings:#?}");
     assert_eq!(replay_files(folder.path()).len(), findings.len());
     reports_agree(folder.path(), &report);
@@ -104,8 +142,16 @@ fn reports_agree(folder: &Path, report: &Value) {
     let read = |name: &str| std::fs::read_to_string(folder.join(name)).expect("it was written");
     let findings = report["findings"].as_array().expect("findings");
     let junit = quick_junit::Report::deserialize_from_str(&read("r.xml")).expect("JUnit");
-    let cases: Vec<_> = junit.test_suites.iter().flat_map(|suite| &suite.test_cases).collect();
-    let of_findings = cases.iter().filter(|case| case.classname.as_ref().is_some_and(|name| name.as_str() == "finding"));
+    let cases: Vec<_> = junit
+        .test_suites
+        .iter()
+        .flat_map(|suite| &suite.test_cases)
+        .collect();
+    let of_findings = cases.iter().filter(|case| {
+        case.classname
+            .as_ref()
+            .is_some_and(|name| name.as_str() == "finding")
+    });
     assert_eq!(of_findings.count(), findings.len());
     assert!(junit.failures > 0 && junit.errors == 0);
     let sarif: serde_sarif::sarif::Sarif = serde_json::from_str(&read("r.sarif")).expect("SARIF");
@@ -135,8 +181,15 @@ fn a_finding_is_replayed_and_what_is_no_replay_of_this_driver_is_refused() {
         .iter()
         .find(|file| file.display().to_string().contains("pool-overrun"))
         .expect("an overrun was found");
-    let name = file.file_name().expect("a name").to_string_lossy().into_owned();
-    assert!(text.contains(&format!("--replay drydock-findings/{name}")), "{text}");
+    let name = file
+        .file_name()
+        .expect("a name")
+        .to_string_lossy()
+        .into_owned();
+    assert!(
+        text.contains(&format!("--replay drydock-findings/{name}")),
+        "{text}"
+    );
     let driver = driver_path("faulty-driver").canonicalize().expect("built");
     let driver = driver.display().to_string();
     let replay = |driver: &str, file: &Path| {
@@ -145,7 +198,11 @@ fn a_finding_is_replayed_and_what_is_no_replay_of_this_driver_is_refused() {
     };
     let again = replay(&driver, file);
     assert_eq!(again.status.code(), FINDINGS, "{}", stderr(&again));
-    assert!(stdout(&again).contains("reproduced: pool-overrun"), "{}", stdout(&again));
+    assert!(
+        stdout(&again).contains("reproduced: pool-overrun"),
+        "{}",
+        stdout(&again)
+    );
 
     let other = driver_path("wperf-driver").canonicalize().expect("built");
     let refused = replay(&other.display().to_string(), file);
@@ -159,7 +216,10 @@ fn a_finding_is_replayed_and_what_is_no_replay_of_this_driver_is_refused() {
         ("other JSON", "[1, 2]".to_owned()),
         ("version", whole.replace("\"version\": 1", "\"version\": 7")),
         ("scenario", whole.replace("ioctl-smoke", "no-such-thing")),
-        ("processors", whole.replace("\"cpus\": 2", "\"cpus\": 60000")),
+        (
+            "processors",
+            whole.replace("\"cpus\": 2", "\"cpus\": 60000"),
+        ),
         ("cut", whole[..whole.len() / 2].to_owned()),
         ("deep", "[".repeat(100_000)),
         ("long", " ".repeat(2 << 20)),
@@ -169,9 +229,17 @@ fn a_finding_is_replayed_and_what_is_no_replay_of_this_driver_is_refused() {
         let path = folder.path().join("hostile.json");
         std::fs::write(&path, text).expect("a file");
         let output = replay(&driver, &path);
-        assert_eq!(output.status.code(), COULD_NOT_RUN, "{name}: {}", stderr(&output));
+        assert_eq!(
+            output.status.code(),
+            COULD_NOT_RUN,
+            "{name}: {}",
+            stderr(&output)
+        );
         let message = stderr(&output);
-        assert!(message.contains("hostile.json") && !message.contains("panicked"), "{name}: {message}");
+        assert!(
+            message.contains("hostile.json") && !message.contains("panicked"),
+            "{name}: {message}"
+        );
     }
 }
 
@@ -179,7 +247,9 @@ fn a_finding_is_replayed_and_what_is_no_replay_of_this_driver_is_refused() {
 fn a_replay_that_finds_nothing_says_so() {
     let (_, folder) = check("faulty-driver", &["--quick"]);
     let files = replay_files(folder.path());
-    let file = files.iter().find(|file| file.display().to_string().contains("pool-overrun"));
+    let file = files
+        .iter()
+        .find(|file| file.display().to_string().contains("pool-overrun"));
     let text = std::fs::read_to_string(file.expect("found")).expect("text");
     let mut replay: Value = serde_json::from_str(&text).expect("JSON");
     // Another request: one that does nothing.
@@ -187,10 +257,19 @@ fn a_replay_that_finds_nothing_says_so() {
     let path = folder.path().join("other.json");
     std::fs::write(&path, replay.to_string()).expect("a file");
     let driver = driver_path("faulty-driver").canonicalize().expect("built");
-    let words = ["check", &driver.display().to_string(), "--replay", "other.json"];
+    let words = [
+        "check",
+        &driver.display().to_string(),
+        "--replay",
+        "other.json",
+    ];
     let output = drydock(folder.path(), &words);
     assert_eq!(output.status.code(), CLEAN, "{}", stderr(&output));
-    assert!(stdout(&output).contains("not reproduced"), "{}", stdout(&output));
+    assert!(
+        stdout(&output).contains("not reproduced"),
+        "{}",
+        stdout(&output)
+    );
 }
 
 #[test]
@@ -199,11 +278,18 @@ fn what_is_no_driver_or_not_for_this_processor_could_not_be_run() {
     std::fs::write(folder.path().join("text.sys"), "not a driver").expect("a file");
     let arm = e2e::target_folder().join("drivers/aarch64/wperf-driver.sys");
     let arm = arm.canonicalize().expect("built").display().to_string();
-    for (file, words) in [("text.sys", "text.sys"), ("gone.sys", "gone.sys"), (&arm, "Arm64")] {
+    for (file, words) in [
+        ("text.sys", "text.sys"),
+        ("gone.sys", "gone.sys"),
+        (&arm, "Arm64"),
+    ] {
         let output = drydock(folder.path(), &["check", file, "--quick"]);
         let text = stdout(&output) + &stderr(&output);
         assert_eq!(output.status.code(), COULD_NOT_RUN, "{file}: {text}");
-        assert!(text.contains(words) && !text.contains("panicked"), "{file}: {text}");
+        assert!(
+            text.contains(words) && !text.contains("panicked"),
+            "{file}: {text}"
+        );
     }
 }
 
@@ -212,18 +298,36 @@ fn requests_from_the_command_line_are_answered_in_one_dock() {
     let folder = tempfile::tempdir().expect("a folder");
     let driver = driver_path("faulty-driver").canonicalize().expect("built");
     let driver = driver.display().to_string();
-    let send = |words: &[&str]| drydock(folder.path(), &[&["ioctl", driver.as_str()], words].concat());
-    let echoed = send(&["0x222000", "--in", "61 62", "--out", "16", "0x22200", "--out", "4", "--json"]);
+    let send = |words: &[&str]| {
+        drydock(
+            folder.path(),
+            &[&["ioctl", driver.as_str()], words].concat(),
+        )
+    };
+    let echoed = send(&[
+        "0x222000", "--in", "61 62", "--out", "16", "0x22200", "--out", "4", "--json",
+    ]);
     assert_eq!(echoed.status.code(), CLEAN, "{}", stderr(&echoed));
     let requests = &json(&echoed)["requests"];
-    assert_eq!((&requests[0]["output"], &requests[0]["information"]), (&"6162".into(), &2.into()));
+    assert_eq!(
+        (&requests[0]["output"], &requests[0]["information"]),
+        (&"6162".into(), &2.into())
+    );
     assert_eq!(requests[1]["status_code"], "0xc0000010");
     assert_eq!(requests[1]["output"], "");
     let text = send(&["0x222000", "--in", "616263", "--out", "3"]);
-    assert!(stdout(&text).contains("61 62 63") && stdout(&text).contains("abc"), "{}", stdout(&text));
+    assert!(
+        stdout(&text).contains("61 62 63") && stdout(&text).contains("abc"),
+        "{}",
+        stdout(&text)
+    );
     let stopped = send(&["0x222004"]);
     assert_eq!(stopped.status.code(), BROKEN);
-    assert!(stdout(&stopped).contains("null-pointer"), "{}", stdout(&stopped));
+    assert!(
+        stdout(&stopped).contains("null-pointer"),
+        "{}",
+        stdout(&stopped)
+    );
     for wrong in [&["--in", "00"][..], &["0x222000", "--in", "0"], &["zero"]] {
         let output = send(wrong);
         assert_eq!(output.status.code(), Some(1), "{wrong:?}");

@@ -11,7 +11,10 @@ const LIMIT: Duration = Duration::from_secs(60);
 
 fn worker(driver: &str, options: &[&str]) -> Worker {
     let words = [&["worker"], options].concat();
-    let arguments = words.into_iter().map(Into::into).chain([driver_path(driver).into()]);
+    let arguments = words
+        .into_iter()
+        .map(Into::into)
+        .chain([driver_path(driver).into()]);
     let command = Command {
         program: program("drydock"),
         arguments: arguments.collect(),
@@ -28,13 +31,21 @@ fn self_test(point: u64) -> Case {
 
 #[test]
 fn a_worker_that_dies_or_falls_silent_is_lost_and_says_how() {
-    let lost = worker("wperf-driver", &[]).run(&self_test(1), LIMIT).expect_err("it aborts");
+    let lost = worker("wperf-driver", &[])
+        .run(&self_test(1), LIMIT)
+        .expect_err("it aborts");
     assert_eq!(lost.end, End::Signal(6));
     let limit = Duration::from_secs(1);
-    let lost = worker("wperf-driver", &[]).run(&self_test(2), limit).expect_err("it sleeps");
+    let lost = worker("wperf-driver", &[])
+        .run(&self_test(2), limit)
+        .expect_err("it sleeps");
     assert_eq!(lost.end, End::Silent(limit));
     // What does neither runs.
-    assert!(worker("wperf-driver", &[]).run(&self_test(0), LIMIT).is_ok());
+    assert!(
+        worker("wperf-driver", &[])
+            .run(&self_test(0), LIMIT)
+            .is_ok()
+    );
 }
 
 #[test]
@@ -50,12 +61,22 @@ fn a_worker_goes_on_after_a_machine_that_stopped_and_repeats_itself() {
         ..Case::of("ioctl-smoke")
     };
     let keys = |outcome: &lab_check::Outcome| -> Vec<_> {
-        outcome.findings.iter().map(|found| (found.rule.clone(), found.key())).collect()
+        outcome
+            .findings
+            .iter()
+            .map(|found| (found.rule.clone(), found.key()))
+            .collect()
     };
     let first = worker.run(&bad, LIMIT).expect("alive");
-    assert!(first.stopped && first.findings[0].rule == "null-pointer", "{first:#?}");
+    assert!(
+        first.stopped && first.findings[0].rule == "null-pointer",
+        "{first:#?}"
+    );
     let clean = worker.run(&good, LIMIT).expect("alive");
-    assert!(!clean.stopped && clean.findings.is_empty() && clean.accepted == 10, "{clean:#?}");
+    assert!(
+        !clean.stopped && clean.findings.is_empty() && clean.accepted == 10,
+        "{clean:#?}"
+    );
     let second = worker.run(&bad, LIMIT).expect("alive");
     assert_eq!(keys(&first), keys(&second));
 }
@@ -68,8 +89,13 @@ fn a_confined_worker_reaches_nothing_and_still_runs_drivers() {
         let (refused, how) = confined.probe(probe, LIMIT).expect("alive");
         assert!(refused, "{probe:?}: {how}");
     }
-    let outcome = confined.run(&Case::of("load-unload"), LIMIT).expect("alive");
-    assert!(outcome.findings.is_empty() && outcome.could_not_run.is_none(), "{outcome:#?}");
+    let outcome = confined
+        .run(&Case::of("load-unload"), LIMIT)
+        .expect("alive");
+    assert!(
+        outcome.findings.is_empty() && outcome.could_not_run.is_none(),
+        "{outcome:#?}"
+    );
     // It is the confinement that refuses.
     let mut free = worker("wperf-driver", &["--unconfined"]);
     assert!(!free.ready.confinement.confined);
@@ -81,7 +107,9 @@ fn a_confined_worker_reaches_nothing_and_still_runs_drivers() {
 
 fn codes_of(driver: &str) -> Vec<u32> {
     let read = read(driver);
-    let machine = lab_dock::Options::default().machine(|_| {}).expect("a machine");
+    let machine = lab_dock::Options::default()
+        .machine(|_| {})
+        .expect("a machine");
     let lab_ntos::Loaded::Running(running) = machine.load(&read.driver).expect("loads") else {
         panic!("DriverEntry failed")
     };
@@ -94,13 +122,19 @@ fn codes_of(driver: &str) -> Vec<u32> {
 
 #[test]
 fn codes_are_found_in_a_table_and_in_a_range() {
-    let mut wperf: Vec<u32> = wperf_abi::Ioctl::ALL.iter().map(|ioctl| ioctl.code()).collect();
+    let mut wperf: Vec<u32> = wperf_abi::Ioctl::ALL
+        .iter()
+        .map(|ioctl| ioctl.code())
+        .collect();
     wperf.sort_unstable();
     assert_eq!(codes_of("wperf-driver"), wperf);
     // A range of consecutive codes, from the first to the last.
     let faulty = codes_of("faulty-driver");
     for fault in faulty_driver::Fault::ALL {
-        assert!(faulty.contains(&fault.code()), "{fault:?} is not among {faulty:x?}");
+        assert!(
+            faulty.contains(&fault.code()),
+            "{fault:?} is not among {faulty:x?}"
+        );
     }
     let kernel = codes_of("kernel-test-driver");
     assert_eq!(kernel.len(), 19, "{kernel:x?}");

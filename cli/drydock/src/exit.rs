@@ -55,7 +55,9 @@ pub(crate) fn report(result: anyhow::Result<()>) -> ExitCode {
 /// Whether the reader of the output has seen enough (`drydock … | head`).
 fn is_closed_pipe(error: &anyhow::Error) -> bool {
     let closed = Some(std::io::ErrorKind::BrokenPipe);
-    let kind = error.downcast_ref::<std::io::Error>().map(std::io::Error::kind);
+    let kind = error
+        .downcast_ref::<std::io::Error>()
+        .map(std::io::Error::kind);
     let of_json = error
         .downcast_ref::<serde_json::Error>()
         .and_then(serde_json::Error::io_error_kind);

@@ -40,11 +40,17 @@ pub(crate) struct Arguments {
     #[arg(long)]
     json: bool,
     /// Control codes, each with --in HEX and --out N of its own behind it.
-    #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true, value_name = "CODE [--in HEX] [--out N]")]
+    #[arg(
+        required = true,
+        trailing_var_arg = true,
+        allow_hyphen_values = true,
+        value_name = "CODE [--in HEX] [--out N]"
+    )]
     requests: Vec<String>,
 }
 
-const EXAMPLE: &str = "Example: drydock ioctl X.sys 0x222000 --in '00 01' --out 16 0x222004 --out 8";
+const EXAMPLE: &str =
+    "Example: drydock ioctl X.sys 0x222000 --in '00 01' --out 16 0x222004 --out 8";
 
 /// A request and its answer.
 #[derive(Debug, Serialize)]
@@ -77,7 +83,8 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
     let mut dock = Dock::new(&read.driver, options, arguments.machine.debug_print())?;
     let device = match &arguments.device {
         Some(device) => device.clone(),
-        None => first_device(&dock).context("the driver made no device with a name: there is nothing to open")?,
+        None => first_device(&dock)
+            .context("the driver made no device with a name: there is nothing to open")?,
     };
     let mut report = Report {
         driver: dock.name().to_owned(),
@@ -127,7 +134,12 @@ fn send_all(
         if completion.status.is_error() {
             output.clear();
         }
-        answers.push(answer(request.code, completion.status, completion.information, output));
+        answers.push(answer(
+            request.code,
+            completion.status,
+            completion.information,
+            output,
+        ));
     }
     handle.close()
 }
@@ -168,7 +180,11 @@ fn verdict(dock: &mut Dock, result: Result<(), CallError>) -> Verdict {
 fn print(out: &mut impl Write, report: &Report) -> std::io::Result<()> {
     writeln!(out, "{} at {}", report.driver, report.device)?;
     for answer in &report.requests {
-        writeln!(out, "{}: {}, information {}", answer.code, answer.status, answer.information)?;
+        writeln!(
+            out,
+            "{}: {}, information {}",
+            answer.code, answer.status, answer.information
+        )?;
         for (row, bytes) in answer.bytes.chunks(16).enumerate() {
             writeln!(out, "  {}", hex_row(row * 16, bytes))?;
         }
@@ -179,7 +195,13 @@ fn print(out: &mut impl Write, report: &Report) -> std::io::Result<()> {
 /// Offset, sixteen bytes, and what of them can be printed.
 fn hex_row(offset: usize, bytes: &[u8]) -> String {
     let hex: Vec<String> = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
-    let visible = |byte: &u8| if byte.is_ascii_graphic() || *byte == b' ' { char::from(*byte) } else { '.' };
+    let visible = |byte: &u8| {
+        if byte.is_ascii_graphic() || *byte == b' ' {
+            char::from(*byte)
+        } else {
+            '.'
+        }
+    };
     let text: String = bytes.iter().map(visible).collect();
     format!("{offset:04x}  {:<47}  {text}", hex.join(" "))
 }
@@ -191,6 +213,9 @@ mod tests {
     #[test]
     fn a_row_has_offset_bytes_and_text() {
         let row = hex_row(16, b"ab\x00\x1b");
-        assert!(row.starts_with("0010  61 62 00 1b  ") && row.ends_with("  ab.."), "{row}");
+        assert!(
+            row.starts_with("0010  61 62 00 1b  ") && row.ends_with("  ab.."),
+            "{row}"
+        );
     }
 }

@@ -207,7 +207,12 @@ impl<'a> Bench<'a> {
     /// Opens a device; none if the kernel or the driver refuses.
     ///
     /// Errors: the machine stopped.
-    pub fn open(&mut self, path: &str, access: u32, client: Client) -> Result<Option<FileId>, Halt> {
+    pub fn open(
+        &mut self,
+        path: &str,
+        access: u32,
+        client: Client,
+    ) -> Result<Option<FileId>, Halt> {
         Ok(self.machine.open(path, access, client)?.ok())
     }
 
@@ -227,7 +232,12 @@ impl<'a> Bench<'a> {
     /// Sends a control request and sees to it that it ends: one that stays pending is cancelled.
     ///
     /// Errors: the machine stopped, or cancelling had no effect.
-    pub fn request(&mut self, file: FileId, call: &Call, random: &mut impl Rng) -> Result<Answer, Halt> {
+    pub fn request(
+        &mut self,
+        file: FileId,
+        call: &Call,
+        random: &mut impl Rng,
+    ) -> Result<Answer, Halt> {
         match self.begin(file, call, random)? {
             Ok(request) => self.settle(request, call),
             Err(status) => Ok(Answer {
@@ -248,7 +258,8 @@ impl<'a> Bench<'a> {
     ) -> Result<Result<Request, NTSTATUS>, Stopped> {
         self.outcome.requests += 1;
         let input = call.bytes(random);
-        self.machine.begin_ioctl(file, call.code, &input, call.output as usize)
+        self.machine
+            .begin_ioctl(file, call.code, &input, call.output as usize)
     }
 
     /// Starts a control request that the driver sees when the machine next runs.
@@ -280,7 +291,9 @@ impl<'a> Bench<'a> {
         }
         let mut output = std::mem::take(&mut self.output);
         output.resize(output.len().max(call.output as usize), 0);
-        let completion = self.machine.finish(request, &mut output[..call.output as usize]);
+        let completion = self
+            .machine
+            .finish(request, &mut output[..call.output as usize]);
         self.output = output;
         if completion.status.is_success() {
             self.outcome.accepted += 1;
@@ -316,7 +329,9 @@ impl<'a> Bench<'a> {
         let found = Found::by_check(
             RuleId::CancelIgnored.rule(),
             [0x135, u64::from(code), 0, 0],
-            format!("request {code:#x} stayed pending, was cancelled, and did not complete within 60 s of the machine's time"),
+            format!(
+                "request {code:#x} stayed pending, was cancelled, and did not complete within 60 s of the machine's time"
+            ),
             at.unwrap_or_default(),
         );
         self.outcome.findings.push(Found {
@@ -347,7 +362,9 @@ impl<'a> Bench<'a> {
     #[must_use]
     pub fn finish(mut self, result: Result<(), Halt>) -> Outcome {
         let reported = self.machine.take_findings();
-        self.outcome.findings.extend(reported.iter().map(Found::from));
+        self.outcome
+            .findings
+            .extend(reported.iter().map(Found::from));
         let latency = self.machine.latency();
         self.outcome.series.dpc = by_duration(&latency.dpc);
         self.outcome.series.isr = by_duration(&latency.isr);
@@ -373,7 +390,10 @@ impl<'a> Bench<'a> {
 fn by_duration(distribution: &Distribution) -> BTreeMap<u64, u64> {
     let mut calls = BTreeMap::new();
     for bucket in &distribution.buckets {
-        let below = bucket.below_ns.checked_next_power_of_two().unwrap_or(u64::MAX);
+        let below = bucket
+            .below_ns
+            .checked_next_power_of_two()
+            .unwrap_or(u64::MAX);
         *calls.entry(below).or_default() += bucket.count;
     }
     calls

@@ -78,7 +78,11 @@ impl Call {
         match self.content {
             Content::Zeros => vec![0; len],
             Content::Ones => vec![0xFF; len],
-            Content::One => [1].into_iter().chain(std::iter::repeat(0)).take(len).collect(),
+            Content::One => [1]
+                .into_iter()
+                .chain(std::iter::repeat(0))
+                .take(len)
+                .collect(),
             Content::Small => (1u32..).flat_map(u32::to_le_bytes).take(len).collect(),
             Content::Random => {
                 let mut bytes = vec![0; len];
@@ -154,11 +158,7 @@ impl Case {
         let limits = [
             ("requests", self.calls.len(), MAX_CALLS),
             ("bytes of a request", longest as usize, MAX_BYTES as usize),
-            (
-                "rounds",
-                self.iterations as usize,
-                MAX_ITERATIONS as usize,
-            ),
+            ("rounds", self.iterations as usize, MAX_ITERATIONS as usize),
         ];
         for (what, number, most) in limits {
             if number > most {
@@ -206,7 +206,10 @@ mod tests {
             ..Case::of("load-unload")
         };
         let text = serde_json::to_string(&case).expect("plain data");
-        assert_eq!(serde_json::from_str::<Case>(&text).expect("as written"), case);
+        assert_eq!(
+            serde_json::from_str::<Case>(&text).expect("as written"),
+            case
+        );
         assert_eq!(case.validate(), Ok(()));
     }
 
@@ -215,12 +218,33 @@ mod tests {
         let good = Case::of("load-unload");
         let bad = [
             Case::of("no-such-thing"),
-            Case { cpus: 0, ..good.clone() },
-            Case { cpus: 2049, ..good.clone() },
-            Case { fail: vec![1, 2, 3], ..good.clone() },
-            Case { iterations: u32::MAX, ..good.clone() },
-            Case { calls: vec![Call::typical(0); 5000], ..good.clone() },
-            Case { calls: vec![Call { input: u32::MAX, ..Call::typical(0) }], ..good },
+            Case {
+                cpus: 0,
+                ..good.clone()
+            },
+            Case {
+                cpus: 2049,
+                ..good.clone()
+            },
+            Case {
+                fail: vec![1, 2, 3],
+                ..good.clone()
+            },
+            Case {
+                iterations: u32::MAX,
+                ..good.clone()
+            },
+            Case {
+                calls: vec![Call::typical(0); 5000],
+                ..good.clone()
+            },
+            Case {
+                calls: vec![Call {
+                    input: u32::MAX,
+                    ..Call::typical(0)
+                }],
+                ..good
+            },
         ];
         for case in bad {
             assert!(case.validate().is_err(), "{case:?}");

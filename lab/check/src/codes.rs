@@ -21,13 +21,18 @@ const MAX_CODES: usize = 512;
 #[must_use]
 pub fn find(image: &Image, dispatch: u32) -> Vec<u32> {
     let seen = walk::from(image, dispatch);
-    let mut codes: BTreeSet<u32> = seen.compared.into_iter().filter(|code| plausible(*code)).collect();
+    let mut codes: BTreeSet<u32> = seen
+        .compared
+        .into_iter()
+        .filter(|code| plausible(*code))
+        .collect();
     for rva in seen.data {
         codes.extend(table::at(image, rva));
     }
     // Immediate operands that nothing is compared with here count if others of the same device type are.
     let types: BTreeSet<u32> = codes.iter().map(|code| code >> 16).collect();
-    let likely = |code: &u32| plausible(*code) && function(*code) >= 0x800 && types.contains(&(code >> 16));
+    let likely =
+        |code: &u32| plausible(*code) && function(*code) >= 0x800 && types.contains(&(code >> 16));
     codes.extend(seen.mentioned.into_iter().filter(likely));
     codes.into_iter().take(MAX_CODES).collect()
 }
@@ -54,7 +59,14 @@ mod tests {
         for code in [0x22_2000, 0x7_0000, 0x8D77_2004, 0x9C40_2000] {
             assert!(plausible(code), "{code:#x}");
         }
-        for number in [0, 0x1000, 0xFFFF_FFFF, 0xC000_0010, 0x8000_0005, 0xC000_009A] {
+        for number in [
+            0,
+            0x1000,
+            0xFFFF_FFFF,
+            0xC000_0010,
+            0x8000_0005,
+            0xC000_009A,
+        ] {
             assert!(!plausible(number), "{number:#x}");
         }
     }

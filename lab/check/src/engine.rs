@@ -93,7 +93,10 @@ struct Done {
 /// Checks a driver.
 ///
 /// Errors: the driver can't be read, or no worker be started. What the driver does wrong is in the report.
-pub fn check(request: &Request, watch: &mut dyn FnMut(Progress)) -> Result<CheckReport, CheckError> {
+pub fn check(
+    request: &Request,
+    watch: &mut dyn FnMut(Progress),
+) -> Result<CheckReport, CheckError> {
     let started = Instant::now();
     let identity = DriverIdentity::of(&request.driver).map_err(|source| CheckError::Read {
         path: request.driver.clone(),
@@ -109,7 +112,10 @@ pub fn check(request: &Request, watch: &mut dyn FnMut(Progress)) -> Result<Check
         }
         Err(error) => return Err(error.into()),
     };
-    let ready = first.as_ref().map(|worker| worker.ready.clone()).unwrap_or_default();
+    let ready = first
+        .as_ref()
+        .map(|worker| worker.ready.clone())
+        .unwrap_or_default();
     let mut ledger = Ledger::new(ready.clone());
     if ledger.could_not_run().is_none() {
         let queue = Queue::default();
@@ -251,7 +257,9 @@ impl Conductor<'_> {
             seed: self.request.seed,
             safe_calls: self.ledger.safe_calls(&interface.codes),
         };
-        let wanted = scenario::ALL.iter().filter(|scenario| scenario.comes_late() == late);
+        let wanted = scenario::ALL
+            .iter()
+            .filter(|scenario| scenario.comes_late() == late);
         for scenario in wanted {
             self.ledger.meet(*scenario);
             for case in scenario.plan(&plan) {
@@ -270,7 +278,9 @@ impl Conductor<'_> {
             if self.under_way == 0 {
                 return;
             }
-            let Ok(done) = self.results.recv() else { return };
+            let Ok(done) = self.results.recv() else {
+                return;
+            };
             self.under_way -= 1;
             for case in self.handle(done, plan) {
                 self.submit(case, None);
@@ -339,7 +349,9 @@ impl Conductor<'_> {
                     None => idle += 1,
                 }
             }
-            let Ok(done) = self.results.recv() else { return };
+            let Ok(done) = self.results.recv() else {
+                return;
+            };
             self.under_way -= 1;
             // What follows from a drawn case is drawn by and by.
             self.handle(done, &plan);
@@ -353,7 +365,9 @@ impl Conductor<'_> {
             self.submit(case, Some(index));
         }
         while self.under_way > 0 {
-            let Ok(done) = self.results.recv() else { return };
+            let Ok(done) = self.results.recv() else {
+                return;
+            };
             self.under_way -= 1;
             if let Some(index) = done.task.confirms {
                 self.ledger.confirm(index, &done.result);

@@ -111,7 +111,12 @@ impl Found {
         if places.is_empty() {
             // Nowhere in the driver: what is said has to do, without the numbers that differ from run to run.
             let has_no_number = |word: &&str| !word.contains(|c: char| c.is_ascii_digit());
-            places.extend(self.what.split_whitespace().filter(has_no_number).map(str::to_owned));
+            places.extend(
+                self.what
+                    .split_whitespace()
+                    .filter(has_no_number)
+                    .map(str::to_owned),
+            );
         }
         places.extend(self.code.map(|code| format!("{code:#x}")));
         Key(format!("{} {}", self.rule, places.join(" ")))
@@ -212,22 +217,43 @@ mod tests {
     #[test]
     fn rule_and_innermost_frames_make_findings_the_same() {
         let one = found(RuleId::PageFault, "read of 0x1", &[1, 2, 3, 4]);
-        assert_eq!(one.key(), found(RuleId::PageFault, "read of 0x2", &[1, 2, 3, 5]).key());
-        assert_ne!(one.key(), found(RuleId::PageFault, "read of 0x1", &[1, 2, 4]).key());
-        assert_ne!(one.key(), found(RuleId::NullPointer, "read of 0x1", &[1, 2, 3, 4]).key());
+        assert_eq!(
+            one.key(),
+            found(RuleId::PageFault, "read of 0x2", &[1, 2, 3, 5]).key()
+        );
+        assert_ne!(
+            one.key(),
+            found(RuleId::PageFault, "read of 0x1", &[1, 2, 4]).key()
+        );
+        assert_ne!(
+            one.key(),
+            found(RuleId::NullPointer, "read of 0x1", &[1, 2, 3, 4]).key()
+        );
     }
 
     #[test]
     fn without_a_place_numbers_make_no_difference() {
-        let timer = |at: &str| found(RuleId::TimerLeft, &format!("left behind: timer at {at}"), &[]);
+        let timer = |at: &str| {
+            found(
+                RuleId::TimerLeft,
+                &format!("left behind: timer at {at}"),
+                &[],
+            )
+        };
         assert_eq!(timer("0x7f0f6ec6efc0").key(), timer("0x7f98b60cafc0").key());
-        assert_ne!(timer("0x1").key(), found(RuleId::TimerLeft, "left behind: DPC at 0x1", &[]).key());
+        assert_ne!(
+            timer("0x1").key(),
+            found(RuleId::TimerLeft, "left behind: DPC at 0x1", &[]).key()
+        );
     }
 
     #[test]
     fn a_finding_survives_the_way_from_its_worker() {
         let one = found(RuleId::WorkerLost, "gone <&\u{1b}\"", &[7]);
         let text = serde_json::to_string(&one).expect("plain data");
-        assert_eq!(serde_json::from_str::<Found>(&text).expect("as written"), one);
+        assert_eq!(
+            serde_json::from_str::<Found>(&text).expect("as written"),
+            one
+        );
     }
 }

@@ -51,7 +51,9 @@ impl Interface {
         Self {
             unnamed: survey.devices.len() - paths.len(),
             paths,
-            codes: control.map(|rva| codes::find(image, rva)).unwrap_or_default(),
+            codes: control
+                .map(|rva| codes::find(image, rva))
+                .unwrap_or_default(),
             control,
             majors: (0u8..28)
                 .filter(|major| survey.dispatch[usize::from(*major)].is_some())

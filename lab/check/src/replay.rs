@@ -104,14 +104,17 @@ impl Replay {
         };
         let mut bytes = Vec::new();
         let file = File::open(path).map_err(failed)?;
-        file.take(MAX_BYTES + 1).read_to_end(&mut bytes).map_err(failed)?;
+        file.take(MAX_BYTES + 1)
+            .read_to_end(&mut bytes)
+            .map_err(failed)?;
         if bytes.len() as u64 > MAX_BYTES {
             return Err(ReplayError::TooLong(path.to_owned()));
         }
-        let replay: Self = serde_json::from_slice(&bytes).map_err(|source| ReplayError::Malformed {
-            path: path.to_owned(),
-            source,
-        })?;
+        let replay: Self =
+            serde_json::from_slice(&bytes).map_err(|source| ReplayError::Malformed {
+                path: path.to_owned(),
+                source,
+            })?;
         if replay.format != FORMAT || replay.version != VERSION {
             return Err(ReplayError::Version {
                 path: path.to_owned(),

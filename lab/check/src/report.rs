@@ -163,7 +163,9 @@ impl CheckReport {
     /// Findings that count, and those that do not.
     #[must_use]
     pub fn sorted(&self) -> (Vec<&Reported>, Vec<&Reported>) {
-        self.findings.iter().partition(|reported| self.counts(reported))
+        self.findings
+            .iter()
+            .partition(|reported| self.counts(reported))
     }
 
     /// Cases that were not run for want of time.

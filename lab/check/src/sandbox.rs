@@ -35,7 +35,9 @@ impl Confinement {
             return vec!["the driver ran unconfined".to_owned()];
         }
         let lacking = self.lacking.iter();
-        lacking.map(|part| format!("not confined by {part}")).collect()
+        lacking
+            .map(|part| format!("not confined by {part}"))
+            .collect()
     }
 }
 
@@ -51,7 +53,10 @@ pub fn confine() -> Confinement {
         ("resource limits", limits::set()),
         ("Landlock", landlock::restrict()),
         // Last: what the others need is not allowed any more.
-        ("the filter of system calls", own_code.and_then(|code| filter::install(&code))),
+        (
+            "the filter of system calls",
+            own_code.and_then(|code| filter::install(&code)),
+        ),
     ];
     let lacking = parts.into_iter().filter_map(|(name, result)| {
         let why = result.err()?;

@@ -188,7 +188,12 @@ fn panicked(panic: &(dyn std::any::Any + Send)) -> Outcome {
     let what = format!("the lab itself failed: {words}");
     Outcome {
         stopped: true,
-        findings: vec![Found::by_check(RuleId::HostFault.rule(), [0; 4], what, Spot::default())],
+        findings: vec![Found::by_check(
+            RuleId::HostFault.rule(),
+            [0; 4],
+            what,
+            Spot::default(),
+        )],
         ..Outcome::default()
     }
 }

@@ -61,7 +61,12 @@ impl Dock {
     /// Opens a device as somebody, with some access.
     ///
     /// Errors: the kernel or the driver refused, or the machine stopped.
-    pub fn open_as(&self, path: &str, access: u32, client: Client) -> Result<Handle<'_>, CallError> {
+    pub fn open_as(
+        &self,
+        path: &str,
+        access: u32,
+        client: Client,
+    ) -> Result<Handle<'_>, CallError> {
         let file = self.machine().open(path, access, client)?;
         Ok(Handle {
             machine: self.machine(),
@@ -116,7 +121,6 @@ pub struct Handle<'a> {
 
 impl<'a> Handle<'a> {
     /// Begins a control request: no input, no room for output.
-    #[must_use]
     pub fn ioctl(self, code: u32) -> Ioctl<'a> {
         Ioctl {
             handle: self,

@@ -27,8 +27,12 @@ pub(super) fn parse(words: &[String]) -> anyhow::Result<(Vec<Request>, bool)> {
         match word.as_str() {
             "--json" => json = true,
             "--in" | "--out" => {
-                let value = words.next().with_context(|| format!("{word} needs a value"))?;
-                let request = requests.last_mut().with_context(|| format!("{word} comes behind the code it is for"))?;
+                let value = words
+                    .next()
+                    .with_context(|| format!("{word} needs a value"))?;
+                let request = requests
+                    .last_mut()
+                    .with_context(|| format!("{word} comes behind the code it is for"))?;
                 if word == "--in" {
                     request.input = bytes(value)?;
                 } else {
@@ -53,11 +57,14 @@ fn number(text: &str) -> anyhow::Result<u32> {
         Some(digits) => u32::from_str_radix(digits, 16),
         None => text.parse(),
     };
-    parsed.with_context(|| format!("`{text}` is no control code: write it like 0x222000 or 2236416"))
+    parsed
+        .with_context(|| format!("`{text}` is no control code: write it like 0x222000 or 2236416"))
 }
 
 fn length(text: &str) -> anyhow::Result<usize> {
-    let len: usize = text.parse().with_context(|| format!("`{text}` is no number of bytes"))?;
+    let len: usize = text
+        .parse()
+        .with_context(|| format!("`{text}` is no number of bytes"))?;
     if len > MAX_BYTES {
         bail!("{len} bytes of output: more than {MAX_BYTES}");
     }
@@ -68,7 +75,7 @@ fn length(text: &str) -> anyhow::Result<usize> {
 fn bytes(text: &str) -> anyhow::Result<Vec<u8>> {
     let digits: Vec<char> = text.chars().filter(|c| !c.is_whitespace()).collect();
     let wrong = || format!("`{text}` is no input: write bytes in hexadecimal, two digits each");
-    if digits.len() % 2 != 0 || digits.len() > 2 * MAX_BYTES {
+    if !digits.len().is_multiple_of(2) || digits.len() > 2 * MAX_BYTES {
         bail!(wrong());
     }
     let byte = |pair: &[char]| {
@@ -94,8 +101,16 @@ mod tests {
     fn each_option_belongs_to_the_code_before_it() {
         let (requests, json) = of("0x222000|--in|00 fF|--out|16|2236420|--json").expect("right");
         let expected = [
-            Request { code: 0x22_2000, input: vec![0, 255], output: 16 },
-            Request { code: 0x22_2004, input: Vec::new(), output: 0 },
+            Request {
+                code: 0x22_2000,
+                input: vec![0, 255],
+                output: 16,
+            },
+            Request {
+                code: 0x22_2004,
+                input: Vec::new(),
+                output: 0,
+            },
         ];
         assert_eq!((requests.as_slice(), json), (&expected[..], true));
     }

@@ -28,9 +28,12 @@ fn find(bytes: &[u8]) -> Vec<u32> {
             .map(move |stride| run(bytes, start, stride))
     });
     // Of equally long ones the first: the smallest start.
-    runs.fold(Vec::new(), |best, run| {
-        if run.len() > best.len() { run } else { best }
-    })
+    runs.fold(
+        Vec::new(),
+        |best, run| {
+            if run.len() > best.len() { run } else { best }
+        },
+    )
 }
 
 /// Codes of one device type, one every `stride` bytes.
@@ -69,7 +72,7 @@ mod tests {
         let codes = [0x22_2000, 0x22_2004, 0x22_6008, 0x22_A00C];
         let table: Vec<u8> = codes.iter().flat_map(|code| row(*code)).collect();
         assert_eq!(find(&table), codes);
-        assert_eq!(find(b"the quick brown fox jumps over the lazy dog"), []);
-        assert_eq!(find(&[]), []);
+        assert!(find(b"the quick brown fox jumps over the lazy dog").is_empty());
+        assert!(find(&[]).is_empty());
     }
 }

@@ -89,7 +89,9 @@ impl Walk<'_> {
 
     /// Instructions up to the end of a block; where it leads goes to `next`.
     fn block(&mut self, rva: u32, mut state: State, depth: u32, next: &mut Vec<(u32, State)>) {
-        let Some(bytes) = code(self.image, rva) else { return };
+        let Some(bytes) = code(self.image, rva) else {
+            return;
+        };
         let mut decoder = Decoder::with_ip(64, bytes, u64::from(rva), DecoderOptions::NONE);
         while decoder.can_decode() && self.budget > 0 {
             self.budget -= 1;
@@ -102,19 +104,28 @@ impl Walk<'_> {
                 FlowControl::Next => self.compute(&instruction, &mut state, next),
                 FlowControl::Call => {
                     self.call(&instruction, depth);
-                    state.registers.retain(|register, _| is_preserved(*register));
+                    state
+                        .registers
+                        .retain(|register, _| is_preserved(*register));
                     state.range = None;
                 }
                 FlowControl::IndirectCall => {
-                    state.registers.retain(|register, _| is_preserved(*register));
+                    state
+                        .registers
+                        .retain(|register, _| is_preserved(*register));
                     state.range = None;
                 }
                 FlowControl::ConditionalBranch => {
                     let taken = self.branch(&instruction, &mut state);
-                    next.extend(offset(instruction.near_branch_target()).map(|target| (target, taken)));
+                    next.extend(
+                        offset(instruction.near_branch_target()).map(|target| (target, taken)),
+                    );
                 }
                 FlowControl::UnconditionalBranch => {
-                    next.extend(offset(instruction.near_branch_target()).map(|target| (target, state.clone())));
+                    next.extend(
+                        offset(instruction.near_branch_target())
+                            .map(|target| (target, state.clone())),
+                    );
                     break;
                 }
                 _ => break,
@@ -145,7 +156,10 @@ impl Walk<'_> {
         if instruction.is_ip_rel_memory_operand()
             && let Some(rva) = offset(instruction.ip_rel_memory_address())
         {
-            let executable = self.image.section_at(rva).map(lab_image::Section::is_executable);
+            let executable = self
+                .image
+                .section_at(rva)
+                .map(lab_image::Section::is_executable);
             match executable {
                 // A routine whose address is taken: a handler.
                 Some(true) if instruction.mnemonic() == Mnemonic::Lea => self.enqueue(rva, depth),
@@ -157,13 +171,20 @@ impl Walk<'_> {
         }
         for operand in 0..instruction.op_count() {
             if is_immediate(instruction.op_kind(operand)) {
-                self.seen.mentioned.insert(low(instruction.immediate(operand)));
+                self.seen
+                    .mentioned
+                    .insert(low(instruction.immediate(operand)));
             }
         }
     }
 
     /// The effect of an instruction on what is known.
-    fn compute(&mut self, instruction: &Instruction, state: &mut State, next: &mut Vec<(u32, State)>) {
+    fn compute(
+        &mut self,
+        instruction: &Instruction,
+        state: &mut State,
+        next: &mut Vec<(u32, State)>,
+    ) {
         self.select(instruction, state);
         if instruction.rflags_modified() != 0 {
             state.compared = None;
@@ -209,7 +230,10 @@ impl Walk<'_> {
             _ => {}
         }
         // `sub eax, n; je`: the flags say whether the difference is zero.
-        let sets_zero = matches!(instruction.mnemonic(), Mnemonic::Sub | Mnemonic::Add | Mnemonic::Dec);
+        let sets_zero = matches!(
+            instruction.mnemonic(),
+            Mnemonic::Sub | Mnemonic::Add | Mnemonic::Dec
+        );
         if let (true, Some(target)) = (sets_zero, target) {
             state.compared = Some((state.value(target), 0));
         }
@@ -218,8 +242,13 @@ impl Walk<'_> {
     /// A conditional branch: on equality the compared number counts; "above" begins a table. Gives what is known
     /// where it is taken.
     fn branch(&mut self, instruction: &Instruction, state: &mut State) -> State {
-        let mut taken = State { range: None, ..state.clone() };
-        let Some((value, by)) = state.compared else { return taken };
+        let mut taken = State {
+            range: None,
+            ..state.clone()
+        };
+        let Some((value, by)) = state.compared else {
+            return taken;
+        };
         let is_far = matches!(value, Value::Shifted { add, .. } if add != 0);
         let range = |default: u64| {
             (is_far && by <= MAX_RANGE).then_some(Range {
@@ -241,7 +270,9 @@ impl Walk<'_> {
 
     /// `cmp code - first, number; cmovb …`: a range without a table of jumps.
     fn select(&mut self, instruction: &Instruction, state: &State) {
-        let Some((value, by)) = state.compared else { return };
+        let Some((value, by)) = state.compared else {
+            return;
+        };
         match instruction.condition_code() {
             ConditionCode::b | ConditionCode::ae => self.note_below(value, by),
             ConditionCode::be | ConditionCode::a => self.note_below(value, by.saturating_add(1)),
@@ -262,16 +293,20 @@ impl Walk<'_> {
         let Some(range) = state.range else { return };
         let base = instruction.memory_base();
         let index = instruction.memory_index();
-        let (Some(Value::Address(start)), true) =
-            (state.registers.get(&base.full_register()).copied(), index != Register::None)
-        else {
+        let (Some(Value::Address(start)), true) = (
+            state.registers.get(&base.full_register()).copied(),
+            index != Register::None,
+        ) else {
             return;
         };
         let displacement = low(instruction.memory_displacement64());
         let table = start.wrapping_add(displacement);
         match instruction.code() {
             Code::Movzx_r32_rm8 | Code::Movzx_r64_rm8 => {
-                state.range = Some(Range { bytes: Some(table), ..range });
+                state.range = Some(Range {
+                    bytes: Some(table),
+                    ..range
+                });
             }
             // Relative to the table (LLVM) or to the image (MSVC).
             Code::Movsxd_r64_rm32 | Code::Mov_r32_rm32 if instruction.memory_index_scale() == 4 => {
@@ -282,7 +317,14 @@ impl Walk<'_> {
         }
     }
 
-    fn jump_table(&mut self, range: Range, start: u32, table: u32, next: &mut Vec<(u32, State)>, state: &State) {
+    fn jump_table(
+        &mut self,
+        range: Range,
+        start: u32,
+        table: u32,
+        next: &mut Vec<(u32, State)>,
+        state: &State,
+    ) {
         for k in 0..=range.last {
             let entry = match range.bytes {
                 Some(bytes) => self.byte(bytes.wrapping_add(low(k))).map(u64::from),
@@ -378,7 +420,8 @@ impl State {
 
 /// The full register that is operand `index`.
 fn register(instruction: &Instruction, index: u32) -> Option<Register> {
-    let is_register = instruction.op_count() > index && instruction.op_kind(index) == OpKind::Register;
+    let is_register =
+        instruction.op_count() > index && instruction.op_kind(index) == OpKind::Register;
     is_register.then(|| instruction.op_register(index).full_register())
 }
 
@@ -403,7 +446,10 @@ fn is_preserved(register: Register) -> bool {
 }
 
 /// The low half: codes, offsets and displacements have 32 bits.
-#[expect(clippy::cast_possible_truncation, reason = "the low half is what is meant")]
+#[expect(
+    clippy::cast_possible_truncation,
+    reason = "the low half is what is meant"
+)]
 const fn low(value: u64) -> u32 {
     value as u32
 }

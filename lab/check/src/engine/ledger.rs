@@ -9,9 +9,7 @@ use super::Request;
 use crate::bench::{Outcome, Series};
 use crate::case::{Call, Case};
 use crate::found::{Found, Key, Spot};
-use crate::report::{
-    CheckReport, Confirmation, DriverIdentity, Reported, ScenarioReport, Verdict,
-};
+use crate::report::{CheckReport, Confirmation, DriverIdentity, Reported, ScenarioReport, Verdict};
 use crate::scenario::{Effort, Scenario};
 use crate::worker::{End, Lost, Ready};
 
@@ -78,7 +76,8 @@ impl Ledger {
             } else {
                 "it makes no device with a name"
             };
-            self.warnings.insert(format!("only loading and unloading was checked: {why}"));
+            self.warnings
+                .insert(format!("only loading and unloading was checked: {why}"));
         }
         if !self.ready.checksum_is_right && self.ready.survey != Outcome::default() {
             let warning = "the checksum in the header is wrong: Windows refuses to load the driver";
@@ -112,7 +111,9 @@ impl Ledger {
     }
 
     fn of(&mut self, scenario: &str) -> Option<&mut ScenarioReport> {
-        self.scenarios.iter_mut().find(|report| report.name == scenario)
+        self.scenarios
+            .iter_mut()
+            .find(|report| report.name == scenario)
     }
 
     /// A case that there was no time for.
@@ -163,7 +164,10 @@ impl Ledger {
         extend(&mut self.series.cycle_ns, &outcome.series.cycle_ns);
         extend(&mut self.series.pool_bytes, &outcome.series.pool_bytes);
         let more = [&outcome.series.dpc, &outcome.series.isr];
-        for (calls, more) in [&mut self.series.dpc, &mut self.series.isr].into_iter().zip(more) {
+        for (calls, more) in [&mut self.series.dpc, &mut self.series.isr]
+            .into_iter()
+            .zip(more)
+        {
             for (below, count) in more {
                 *calls.entry(*below).or_default() += count;
             }
@@ -189,7 +193,9 @@ impl Ledger {
             return;
         }
         if self.findings.len() >= MAX_FINDINGS {
-            self.warnings.insert(format!("more than {MAX_FINDINGS} different findings: the rest is not listed"));
+            self.warnings.insert(format!(
+                "more than {MAX_FINDINGS} different findings: the rest is not listed"
+            ));
             return;
         }
         if let Some(report) = self.of(&case.scenario) {
@@ -235,7 +241,9 @@ impl Ledger {
 
     /// Books whether a finding came again.
     pub(super) fn confirm(&mut self, index: usize, result: &Result<Outcome, Lost>) {
-        let Some(reported) = self.findings.get_mut(index) else { return };
+        let Some(reported) = self.findings.get_mut(index) else {
+            return;
+        };
         reported.confirmation = if comes_again(&reported.found, &reported.case, result) {
             Confirmation::Confirmed
         } else {
@@ -250,7 +258,8 @@ impl Ledger {
         elapsed: Duration,
     ) -> CheckReport {
         let is_stress = request.effort == Effort::Stress;
-        let counts = |reported: &Reported| is_stress || reported.confirmation != Confirmation::Unconfirmed;
+        let counts =
+            |reported: &Reported| is_stress || reported.confirmation != Confirmation::Unconfirmed;
         let verdict = if self.could_not_run.is_some() && self.findings.is_empty() {
             Verdict::CouldNotRun
         } else if self.findings.iter().any(counts) {
@@ -278,7 +287,11 @@ impl Ledger {
             confinement: self.ready.confinement,
             no_symbols: self.ready.no_symbols,
             interface: self.ready.interface,
-            scenarios: self.scenarios.into_iter().filter(|report| report.cases + report.skipped > 0).collect(),
+            scenarios: self
+                .scenarios
+                .into_iter()
+                .filter(|report| report.cases + report.skipped > 0)
+                .collect(),
             findings: self.findings,
             unsupported: self.unsupported.into_iter().collect(),
             warnings: self.warnings.into_iter().collect(),
@@ -301,8 +314,14 @@ pub(crate) fn found_lost(case: &Case, lost: &Lost) -> Found {
     let (rule, parameters) = match lost.end {
         // The filter refused a system call of driver code, in a place from which no report could be made.
         End::Signal(signal) if signal == SIGSYS => (RuleId::SystemCall, [0xC000_0096, 0, 0, 0]),
-        End::Signal(signal) => (RuleId::WorkerLost, [1, u64::from(signal.unsigned_abs()), 0, 0]),
-        End::Exit(code) => (RuleId::WorkerLost, [2, u64::from(code.unsigned_abs()), 0, 0]),
+        End::Signal(signal) => (
+            RuleId::WorkerLost,
+            [1, u64::from(signal.unsigned_abs()), 0, 0],
+        ),
+        End::Exit(code) => (
+            RuleId::WorkerLost,
+            [2, u64::from(code.unsigned_abs()), 0, 0],
+        ),
         End::Silent(limit) => (RuleId::WorkerLost, [3, limit.as_secs(), 0, 0]),
         End::Nonsense => (RuleId::WorkerLost, [4, 0, 0, 0]),
     };

@@ -156,11 +156,19 @@ fn spot(spot: &Spot) -> Markup {
 
 fn remarks(report: &CheckReport) -> Markup {
     let confinement = report.confinement.remarks();
-    let unsupported = report.unsupported.iter().map(|what| format!("Unsupported: {what}"));
+    let unsupported = report
+        .unsupported
+        .iter()
+        .map(|what| format!("Unsupported: {what}"));
     let lines: Vec<String> = unsupported
         .chain(report.warnings.iter().cloned())
         .chain(confinement)
-        .chain(report.no_symbols.iter().map(|why| format!("No function names: {why}")))
+        .chain(
+            report
+                .no_symbols
+                .iter()
+                .map(|why| format!("No function names: {why}")),
+        )
         .collect();
     if lines.is_empty() {
         return html! {};
@@ -174,12 +182,27 @@ fn remarks(report: &CheckReport) -> Markup {
 fn plots(report: &CheckReport) -> Markup {
     let series = &report.series;
     let plots = [
-        ("Time of each load and unload", plot::line(&series.cycle_ns, "cycle", "µs", 1e3)),
-        ("Pool held after each step", plot::line(&series.pool_bytes, "step", "KiB", 1024.0)),
-        ("Duration of DPC routines (host time)", plot::bars(&series.dpc)),
-        ("Duration of interrupt routines (host time)", plot::bars(&series.isr)),
+        (
+            "Time of each load and unload",
+            plot::line(&series.cycle_ns, "cycle", "µs", 1e3),
+        ),
+        (
+            "Pool held after each step",
+            plot::line(&series.pool_bytes, "step", "KiB", 1024.0),
+        ),
+        (
+            "Duration of DPC routines (host time)",
+            plot::bars(&series.dpc),
+        ),
+        (
+            "Duration of interrupt routines (host time)",
+            plot::bars(&series.isr),
+        ),
     ];
-    let shown: Vec<_> = plots.iter().filter_map(|(title, svg)| Some((title, svg.as_ref()?))).collect();
+    let shown: Vec<_> = plots
+        .iter()
+        .filter_map(|(title, svg)| Some((title, svg.as_ref()?)))
+        .collect();
     if shown.is_empty() {
         return html! {};
     }

@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use quick_junit::{NonSuccessKind, Property, Report, SerializeError, TestCase, TestCaseStatus, TestSuite};
+use quick_junit::{
+    NonSuccessKind, Property, Report, SerializeError, TestCase, TestCaseStatus, TestSuite,
+};
 
 use super::{CheckReport, Reported, ScenarioReport, Verdict};
 
@@ -20,7 +22,12 @@ pub fn to_xml(report: &CheckReport) -> Result<String, SerializeError> {
         suite.add_test_case(could_not_run(report));
     }
     suite.add_test_cases(report.scenarios.iter().map(scenario));
-    suite.add_test_cases(report.findings.iter().map(|reported| finding(report, reported)));
+    suite.add_test_cases(
+        report
+            .findings
+            .iter()
+            .map(|reported| finding(report, reported)),
+    );
     let remarks = [&report.unsupported, &report.warnings].map(|lines| lines.join("\n"));
     suite.set_system_out(remarks.join("\n"));
     document.add_test_suite(suite);
@@ -29,7 +36,12 @@ pub fn to_xml(report: &CheckReport) -> Result<String, SerializeError> {
 
 fn could_not_run(report: &CheckReport) -> TestCase {
     let mut status = TestCaseStatus::non_success(NonSuccessKind::Error);
-    status.set_message(report.could_not_run.as_deref().unwrap_or("could not be run"));
+    status.set_message(
+        report
+            .could_not_run
+            .as_deref()
+            .unwrap_or("could not be run"),
+    );
     TestCase::new("load", status)
 }
 

@@ -23,7 +23,11 @@ pub fn to_sarif(report: &CheckReport) -> Sarif {
     let invocation = Invocation::builder()
         .execution_successful(report.verdict != Verdict::CouldNotRun)
         .build();
-    let results: Vec<Result> = report.findings.iter().map(|reported| result(report, reported)).collect();
+    let results: Vec<Result> = report
+        .findings
+        .iter()
+        .map(|reported| result(report, reported))
+        .collect();
     let run = Run::builder()
         .tool(Tool::builder().driver(driver).build())
         .invocations(vec![invocation])
@@ -62,11 +66,19 @@ fn result(report: &CheckReport, reported: &Reported) -> Result {
         Confirmation::Unconfirmed => "not confirmed by a second run",
         Confirmation::NotTried => "not run a second time",
     };
-    let message = format!("{} ({confirmed}; {})", found.headline(), reported.case.scenario);
+    let message = format!(
+        "{} ({confirmed}; {})",
+        found.headline(),
+        reported.case.scenario
+    );
     let frames: Vec<StackFrame> = found
         .stack
         .iter()
-        .map(|spot| StackFrame::builder().location(location(report, spot)).build())
+        .map(|spot| {
+            StackFrame::builder()
+                .location(location(report, spot))
+                .build()
+        })
         .collect();
     let index = RULES.iter().position(|rule| rule.name == found.rule);
     let index = index.and_then(|index| i64::try_from(index).ok());

@@ -22,7 +22,10 @@ impl Display for Text<'_> {
             self.finding(f, reported)?;
         }
         if !unconfirmed.is_empty() {
-            writeln!(f, "\nnot confirmed (a second run of the same case did not show it):")?;
+            writeln!(
+                f,
+                "\nnot confirmed (a second run of the same case did not show it):"
+            )?;
         }
         for reported in unconfirmed {
             writeln!(f)?;
@@ -68,7 +71,11 @@ impl Text<'_> {
                 scenario.name, scenario.cases
             )?;
             if scenario.requests > 0 {
-                write!(f, ", {} requests, {} accepted", scenario.requests, scenario.accepted)?;
+                write!(
+                    f,
+                    ", {} requests, {} accepted",
+                    scenario.requests, scenario.accepted
+                )?;
             }
             if scenario.skipped > 0 {
                 write!(f, ", {} not run: no time", scenario.skipped)?;
@@ -93,9 +100,19 @@ impl Text<'_> {
             Confirmation::Unconfirmed => ", not confirmed",
             Confirmation::NotTried => "",
         };
-        writeln!(f, "  found       {times}{confirmed}; {}: {}", reported.case.scenario, reported.case.describe())?;
+        writeln!(
+            f,
+            "  found       {times}{confirmed}; {}: {}",
+            reported.case.scenario,
+            reported.case.describe()
+        )?;
         if let Some(replay) = &reported.replay {
-            writeln!(f, "  replay      drydock check {} --replay {}", self.driver, replay.display())?;
+            writeln!(
+                f,
+                "  replay      drydock check {} --replay {}",
+                self.driver,
+                replay.display()
+            )?;
         }
         Ok(())
     }
@@ -103,16 +120,36 @@ impl Text<'_> {
     fn remarks(&self, f: &mut Formatter<'_>) -> fmt::Result {
         let report = self.report;
         let mut remarks: Vec<String> = Vec::new();
-        remarks.extend(report.unsupported.iter().map(|what| format!("unsupported: {what}")));
-        remarks.extend(report.warnings.iter().map(|what| format!("warning: {what}")));
+        remarks.extend(
+            report
+                .unsupported
+                .iter()
+                .map(|what| format!("unsupported: {what}")),
+        );
+        remarks.extend(
+            report
+                .warnings
+                .iter()
+                .map(|what| format!("warning: {what}")),
+        );
         if report.workers_lost > 0 {
-            remarks.push(format!("{} worker processes were lost", report.workers_lost));
+            remarks.push(format!(
+                "{} worker processes were lost",
+                report.workers_lost
+            ));
         }
         remarks.extend(report.confinement.remarks());
-        remarks.extend(report.no_symbols.iter().map(|why| format!("no function names: {why}")));
+        remarks.extend(
+            report
+                .no_symbols
+                .iter()
+                .map(|why| format!("no function names: {why}")),
+        );
         if !remarks.is_empty() {
             writeln!(f)?;
         }
-        remarks.iter().try_for_each(|remark| writeln!(f, "{remark}"))
+        remarks
+            .iter()
+            .try_for_each(|remark| writeln!(f, "{remark}"))
     }
 }

@@ -124,7 +124,9 @@ fn from_own_code(ranges: &[Range<u64>]) -> Result<Vec<sock_filter>, String> {
         let (start, end) = (range.start + 1, range.end + 1);
         let (high, low) = halves(start);
         if halves(end).0 != high {
-            return Err(format!("code that crosses a boundary of 4 GiB at {start:#x}"));
+            return Err(format!(
+                "code that crosses a boundary of 4 GiB at {start:#x}"
+            ));
         }
         tests.push([
             load(ADDRESS_HIGH),
@@ -147,7 +149,10 @@ fn from_own_code(ranges: &[Range<u64>]) -> Result<Vec<sock_filter>, String> {
 }
 
 fn halves(address: u64) -> (u32, u32) {
-    #[expect(clippy::cast_possible_truncation, reason = "the halves are what is meant")]
+    #[expect(
+        clippy::cast_possible_truncation,
+        reason = "the halves are what is meant"
+    )]
     let halves = ((address >> 32) as u32, address as u32);
     halves
 }
@@ -200,7 +205,10 @@ mod tests {
 
     #[test]
     fn only_the_hosts_own_code_calls_and_only_what_it_may() {
-        let ranges = [0x5555_0000_1000..0x5555_0000_3000, 0x7FFF_0000_0000..0x7FFF_0000_1000];
+        let ranges = [
+            0x5555_0000_1000..0x5555_0000_3000,
+            0x7FFF_0000_0000..0x7FFF_0000_1000,
+        ];
         let program = program(&ranges).expect("few ranges");
         for inside in [0x5555_0000_1002, 0x5555_0000_3000, 0x7FFF_0000_0FFF] {
             assert_eq!(decide(&program, 1, inside, 0), ALLOW, "{inside:#x}");
@@ -211,7 +219,13 @@ mod tests {
             // The same numbers of the other system-call table of this processor.
             assert_eq!(decide(&program, 0x4000_0001, inside, 0), NOT_PERMITTED);
         }
-        for outside in [0, 0x5555_0000_1000, 0x5555_0000_3001, 0x5556_0000_1002, 0x7FFF_0000_1001] {
+        for outside in [
+            0,
+            0x5555_0000_1000,
+            0x5555_0000_3001,
+            0x5556_0000_1002,
+            0x7FFF_0000_1001,
+        ] {
             assert_eq!(decide(&program, 1, outside, 0), TRAP, "{outside:#x}");
         }
     }

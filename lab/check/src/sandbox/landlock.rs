@@ -9,9 +9,10 @@ use landlock::{
 pub(super) fn restrict() -> Result<(), String> {
     match restrict_self() {
         Ok(RulesetStatus::FullyEnforced) => Ok(()),
-        Ok(RulesetStatus::PartiallyEnforced) => {
-            Err("this kernel's version knows files, but not all of ports, signals and sockets".to_owned())
-        }
+        Ok(RulesetStatus::PartiallyEnforced) => Err(
+            "this kernel's version knows files, but not all of ports, signals and sockets"
+                .to_owned(),
+        ),
         Ok(RulesetStatus::NotEnforced) => Err("this kernel has none".to_owned()),
         Err(error) => Err(error.to_string()),
     }

@@ -6,7 +6,8 @@ use core::ops::Range;
 ///
 /// Errors: the kernel does not tell, or tells something odd.
 pub(super) fn ranges() -> Result<Vec<Range<u64>>, String> {
-    let maps = std::fs::read_to_string("/proc/self/maps").map_err(|error| format!("/proc/self/maps: {error}"))?;
+    let maps = std::fs::read_to_string("/proc/self/maps")
+        .map_err(|error| format!("/proc/self/maps: {error}"))?;
     let ranges: Vec<_> = maps.lines().filter_map(own_code).collect();
     if ranges.is_empty() {
         return Err("/proc/self/maps names no code".to_owned());
@@ -34,7 +35,10 @@ mod tests {
     #[test]
     fn code_from_files_counts_and_nothing_else() {
         let line = |rest: &str| own_code(&format!("1000-3000 {rest}"));
-        assert_eq!(line("r-xp 00000000 fe:00 1 /usr/bin/x"), Some(0x1000..0x3000));
+        assert_eq!(
+            line("r-xp 00000000 fe:00 1 /usr/bin/x"),
+            Some(0x1000..0x3000)
+        );
         assert_eq!(line("r-xp 00000000 00:00 0 [vdso]"), Some(0x1000..0x3000));
         for other in [
             "r--p 00000000 fe:00 1 /usr/bin/x",

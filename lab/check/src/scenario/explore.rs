@@ -54,14 +54,16 @@ impl Scenario for Explore {
                 process: 1000 + 4 * n,
                 privilege: Privilege::Administrator,
             };
-            let Some(path) = one_of(&interface.paths, &mut random) else { break };
+            let Some(path) = one_of(&interface.paths, &mut random) else {
+                break;
+            };
             files.extend(bench.open(path, READ_WRITE, client)?);
         }
         for _ in 0..bench.case.iterations {
             round(bench, &files, &mut random)?;
             bench.step();
         }
-        if random.next_u32() % 2 == 0 {
+        if random.next_u32().is_multiple_of(2) {
             bench.machine.sleep_ns(PAUSE_NS)?;
         }
         bench.unload()
@@ -77,13 +79,15 @@ fn round(
     let case = bench.case;
     let mut begun = Vec::new();
     for &file in files {
-        let Some(call) = one_of(&case.calls, random) else { break };
+        let Some(call) = one_of(&case.calls, random) else {
+            break;
+        };
         let request = bench.queue(file, call, random)?;
         begun.extend(request.ok().map(|request| (request, call)));
     }
     bench.machine.poll()?;
     for (request, call) in begun {
-        if random.next_u32() % 4 == 0 && !bench.machine.is_complete(&request) {
+        if random.next_u32().is_multiple_of(4) && !bench.machine.is_complete(&request) {
             bench.machine.cancel(&request)?;
         }
         bench.settle(request, call)?;

@@ -26,11 +26,24 @@ impl Scenario for LoadUnload {
     }
 
     fn plan(&self, plan: &Plan<'_>) -> Vec<Case> {
-        let iterations = if plan.effort == Effort::Normal { 1000 } else { 100 };
+        let iterations = if plan.effort == Effort::Normal {
+            1000
+        } else {
+            100
+        };
         let base = Case::of(self.name());
         vec![
-            Case { iterations, seed: plan.seed, ..base.clone() },
-            Case { cpus: 64, iterations: 3, seed: plan.seed, ..base },
+            Case {
+                iterations,
+                seed: plan.seed,
+                ..base.clone()
+            },
+            Case {
+                cpus: 64,
+                iterations: 3,
+                seed: plan.seed,
+                ..base
+            },
         ]
     }
 
@@ -64,8 +77,18 @@ fn held(footprint: &Footprint) -> usize {
 fn growth(first: &Footprint, after: &Footprint, cycles: u32) -> Found {
     let what = format!(
         "after {cycles} more cycles of load and unload the machine holds {} pool blocks, {} objects and {} timers, where it held {}, {} and {}",
-        after.pool_blocks, after.objects, after.timers, first.pool_blocks, first.objects, first.timers
+        after.pool_blocks,
+        after.objects,
+        after.timers,
+        first.pool_blocks,
+        first.objects,
+        first.timers
     );
     let grown = (held(after) - held(first)) as u64;
-    Found::by_check(RuleId::FootprintGrowth.rule(), [0x62, grown, 0, 0], what, Spot::default())
+    Found::by_check(
+        RuleId::FootprintGrowth.rule(),
+        [0x62, grown, 0, 0],
+        what,
+        Spot::default(),
+    )
 }

@@ -28,7 +28,10 @@ impl Scenario for LowResources {
     }
 
     fn follow(&self, case: &Case, outcome: &Outcome, plan: &Plan<'_>) -> Vec<Case> {
-        let with = |fail: Vec<u64>| Case { fail, ..case.clone() };
+        let with = |fail: Vec<u64>| Case {
+            fail,
+            ..case.clone()
+        };
         match *case.fail.as_slice() {
             [] if outcome.stopped => Vec::new(),
             [] => {

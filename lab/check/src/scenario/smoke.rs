@@ -51,11 +51,17 @@ impl Scenario for Smoke {
         // Go on behind the step that stopped the machine, on a new one; the further, the larger the gap.
         let start = case.start + outcome.steps + 1 + case.start / 2;
         // A code that hangs would hang again, and again for as long.
-        let hangs = outcome.findings.iter().any(|found| found.rule == RuleId::Hang.rule().name);
+        let hangs = outcome
+            .findings
+            .iter()
+            .any(|found| found.rule == RuleId::Hang.rule().name);
         if !outcome.stopped || hangs || start as usize >= steps(0, plan.effort).len() {
             return Vec::new();
         }
-        vec![Case { start, ..case.clone() }]
+        vec![Case {
+            start,
+            ..case.clone()
+        }]
     }
 
     fn run(&self, bench: &mut Bench<'_>) -> Result<(), Halt> {
@@ -143,7 +149,10 @@ fn transfers(bench: &mut Bench<'_>, handles: &[FileId]) -> Result<(), Halt> {
         return Ok(());
     };
     let handles_it = |major| bench.interface.majors.contains(&major);
-    let (reads, writes) = (handles_it(nt::irp::IRP_MJ_READ), handles_it(nt::irp::IRP_MJ_WRITE));
+    let (reads, writes) = (
+        handles_it(nt::irp::IRP_MJ_READ),
+        handles_it(nt::irp::IRP_MJ_WRITE),
+    );
     for len in [0usize, 1, 4096] {
         if reads {
             bench.machine.read(handle, 0, &mut vec![0; len])?;

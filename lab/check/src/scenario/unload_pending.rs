@@ -28,7 +28,9 @@ impl Scenario for UnloadPending {
         };
         let seeds = plan.effort.pick(1, 4);
         let calls = plan.safe_calls.iter();
-        calls.flat_map(|call| (0..seeds).map(move |n| case(*call, n))).collect()
+        calls
+            .flat_map(|call| (0..seeds).map(move |n| case(*call, n)))
+            .collect()
     }
 
     fn run(&self, bench: &mut Bench<'_>) -> Result<(), Halt> {

@@ -100,8 +100,14 @@ impl Worker {
         let (answer, answers) = channel();
         let (words, last_words) = channel();
         let readers = [
-            child.stdout.take().map(|out| std::thread::spawn(move || read_lines(out, &answer))),
-            child.stderr.take().map(|out| std::thread::spawn(move || read_words(out, &words))),
+            child
+                .stdout
+                .take()
+                .map(|out| std::thread::spawn(move || read_lines(out, &answer))),
+            child
+                .stderr
+                .take()
+                .map(|out| std::thread::spawn(move || read_words(out, &words))),
         ];
         let mut worker = Self {
             jobs: child.stdin.take(),
@@ -165,7 +171,9 @@ impl Worker {
         let mut before = start;
         for _ in 0..BUSY_HOST {
             match self.answers.recv_timeout(limit) {
-                Ok(line) => return serde_json::from_str(&line).map_err(|_| self.lose(Some(End::Nonsense))),
+                Ok(line) => {
+                    return serde_json::from_str(&line).map_err(|_| self.lose(Some(End::Nonsense)));
+                }
                 Err(RecvTimeoutError::Disconnected) => return Err(self.lose(None)),
                 Err(RecvTimeoutError::Timeout) => {}
             }

@@ -58,7 +58,9 @@ impl Probe {
         };
         Said::Tried {
             refused: result.is_err(),
-            how: result.err().map_or_else(|| "done".to_owned(), |error| error.to_string()),
+            how: result
+                .err()
+                .map_or_else(|| "done".to_owned(), |error| error.to_string()),
         }
     }
 }

@@ -27,7 +27,9 @@ pub(super) fn line(samples: &[u64], x: &str, y: &str, unit: f64) -> Option<Strin
     let value = |sample: u64| sample as f64 / unit;
     let step = samples.len().div_ceil(MAX_POINTS);
     // The highest of each stretch: what is looked for is what sticks out.
-    let stretches = samples.chunks(step).map(|chunk| chunk.iter().copied().max().unwrap_or(0));
+    let stretches = samples
+        .chunks(step)
+        .map(|chunk| chunk.iter().copied().max().unwrap_or(0));
     let points: Vec<(usize, f64)> = stretches
         .enumerate()
         .map(|(index, sample)| (index * step, value(sample)))
@@ -40,7 +42,10 @@ pub(super) fn line(samples: &[u64], x: &str, y: &str, unit: f64) -> Option<Strin
 pub(super) fn bars(calls: &BTreeMap<u64, u64>) -> Option<String> {
     let (first, last) = (calls.keys().next()?, calls.keys().next_back()?);
     let logarithm = |below: u64| below.max(1).ilog2();
-    let bars: Vec<(u32, u64)> = calls.iter().map(|(below, count)| (logarithm(*below), *count)).collect();
+    let bars: Vec<(u32, u64)> = calls
+        .iter()
+        .map(|(below, count)| (logarithm(*below), *count))
+        .collect();
     draw_bars(&bars, logarithm(*first)..logarithm(*last) + 1).ok()
 }
 
@@ -56,7 +61,9 @@ fn draw_bars(bars: &[(u32, u64)], range: Range<u32>) -> Result<String, Box<dyn s
             .y_label_area_size(56)
             .build_cartesian_2d(range.into_segmented(), 0..top + top / 10 + 1)?;
         let label = |value: &SegmentValue<u32>| match value {
-            SegmentValue::Exact(log) | SegmentValue::CenterOf(log) => duration(1u64.checked_shl(*log).unwrap_or(0)),
+            SegmentValue::Exact(log) | SegmentValue::CenterOf(log) => {
+                duration(1u64.checked_shl(*log).unwrap_or(0))
+            }
             SegmentValue::Last => String::new(),
         };
         chart
@@ -71,7 +78,10 @@ fn draw_bars(bars: &[(u32, u64)], range: Range<u32>) -> Result<String, Box<dyn s
             .x_desc("shorter than")
             .y_desc("calls")
             .draw()?;
-        let bars = Histogram::vertical(&chart).style(CURVE.filled()).margin(3).data(bars.iter().copied());
+        let bars = Histogram::vertical(&chart)
+            .style(CURVE.filled())
+            .margin(3)
+            .data(bars.iter().copied());
         chart.draw_series(bars)?;
         area.present()?;
     }
@@ -140,7 +150,10 @@ mod tests {
     #[test]
     fn a_curve_is_one_svg_and_nothing_is_no_curve() {
         let svg = line(&[1000, 2000, 1500, 90_000], "cycle", "µs", 1e3).expect("four samples");
-        assert!(svg.starts_with("<svg") && svg.trim_end().ends_with("</svg>"), "{svg}");
+        assert!(
+            svg.starts_with("<svg") && svg.trim_end().ends_with("</svg>"),
+            "{svg}"
+        );
         assert!(svg.contains("viewBox") && !svg.contains("width=\"520\""));
         for empty in [&[][..], &[1, 2], &[0; 50]] {
             assert_eq!(line(empty, "x", "y", 1.0), None);
