@@ -36,6 +36,7 @@ pub mod io;
 pub mod irp;
 pub mod ke;
 pub mod kpcr;
+pub mod lock;
 pub mod mm;
 pub mod ob;
 pub mod pnp;
@@ -74,6 +75,7 @@ pub fn contracts() -> impl Iterator<Item = &'static Contract> {
         pnp::CONTRACTS,
         po::CONTRACTS,
         remlock::CONTRACTS,
+        lock::CONTRACTS,
         seh::CONTRACTS,
     ]
     .into_iter()

@@ -14,8 +14,8 @@ use std::arch::naked_asm;
 use std::mem::offset_of;
 
 use crate::layout::{
-    HOST_RSP, PENDING, SLOT_API, SLOT_R12, SLOT_R13, SLOT_R14, SLOT_R15, SLOT_RBP, SLOT_RBX,
-    SLOT_RDI, SLOT_RSI, SLOT_RSP, STEP_TARGET,
+    HOST_RSP, LOCKED_TARGET, PENDING, SLOT_API, SLOT_R12, SLOT_R13, SLOT_R14, SLOT_R15, SLOT_RBP,
+    SLOT_RBX, SLOT_RDI, SLOT_RSI, SLOT_RSP, STEP_TARGET,
 };
 use crate::unwind::Registers;
 
@@ -202,6 +202,73 @@ pub(crate) unsafe extern "sysv64" fn thunk() {
         leave = sym crate::sched::leave_kernel,
         raised = sym crate::seh::enter_raised,
         violation = sym crate::thunk::contract_violation,
+    )
+}
+
+/// Like [`thunk`], for a machine that several host threads run: the kernel's
+/// lock is held while the export runs.
+#[unsafe(naked)]
+pub(crate) unsafe extern "sysv64" fn locking_thunk() {
+    naked_asm!(
+        "mov gs:[{target}], r11",
+        "lea r11, [rip + {locked}]",
+        "jmp {thunk}",
+        target = const LOCKED_TARGET,
+        locked = sym locked_call,
+        thunk = sym thunk,
+    )
+}
+
+/// As [`locking_thunk`], for C variadic exports.
+#[unsafe(naked)]
+pub(crate) unsafe extern "sysv64" fn locking_variadic_thunk() {
+    naked_asm!(
+        "mov gs:[{target}], r11",
+        "lea r11, [rip + {locked}]",
+        "jmp {thunk}",
+        target = const LOCKED_TARGET,
+        locked = sym locked_call,
+        thunk = sym variadic_thunk,
+    )
+}
+
+/// What [`thunk`] calls for [`locking_thunk`]: takes the lock, calls the
+/// export with the arguments as they are, and releases the lock. Where the
+/// thunk goes on is kept in the spare word of its frame.
+#[unsafe(naked)]
+unsafe extern "sysv64" fn locked_call() {
+    naked_asm!(
+        "pop rax",
+        "mov [rsp + 0x88], rax",
+        "sub rsp, 0x60",
+        "mov [rsp], rcx",
+        "mov [rsp + 8], rdx",
+        "mov [rsp + 0x10], r8",
+        "mov [rsp + 0x18], r9",
+        "movups [rsp + 0x20], xmm0",
+        "movups [rsp + 0x30], xmm1",
+        "movups [rsp + 0x40], xmm2",
+        "movups [rsp + 0x50], xmm3",
+        "call {enter}",
+        "mov rcx, [rsp]",
+        "mov rdx, [rsp + 8]",
+        "mov r8, [rsp + 0x10]",
+        "mov r9, [rsp + 0x18]",
+        "movups xmm0, [rsp + 0x20]",
+        "movups xmm1, [rsp + 0x30]",
+        "movups xmm2, [rsp + 0x40]",
+        "movups xmm3, [rsp + 0x50]",
+        "add rsp, 0x60",
+        "call qword ptr gs:[{target}]",
+        "sub rsp, 0x30",
+        "mov [rsp + 0x20], rax",
+        "call {leave}",
+        "mov rax, [rsp + 0x20]",
+        "add rsp, 0x30",
+        "jmp qword ptr [rsp + 0x88]",
+        target = const LOCKED_TARGET,
+        enter = sym crate::parallel::enter,
+        leave = sym crate::parallel::leave,
     )
 }
 

@@ -204,10 +204,10 @@ impl Machine {
     fn write_control(&self, register: Register, value: u64) -> Emulated {
         match (register, u8::try_from(value)) {
             (Register::CR8, Ok(irql)) if irql < 16 => {
+                self.set_irql(irql);
                 if irql < DISPATCH_LEVEL {
                     self.restart_raised_time();
                 }
-                self.cpu().set_irql(irql);
                 self.cpu().request(pending::SCHEDULE);
                 Emulated::Done
             }
@@ -294,6 +294,7 @@ fn port_in(instruction: &Instruction, gregs: &mut Gregs) -> Emulated {
 /// The access of a patched `rdmsr`, on the host stack.
 pub(crate) extern "sysv64" fn rdmsr_patched(index: u32, driver_stack: u64) -> u64 {
     let machine = current();
+    let _kernel = machine.in_kernel();
     let value = machine
         .devices
         .rdmsr(machine.current_cpu.get(), index, machine.clock.now_ns());
@@ -303,6 +304,7 @@ pub(crate) extern "sysv64" fn rdmsr_patched(index: u32, driver_stack: u64) -> u6
 /// The access of a patched `rdpmc`, on the host stack.
 pub(crate) extern "sysv64" fn rdpmc_patched(index: u32, driver_stack: u64) -> u64 {
     let machine = current();
+    let _kernel = machine.in_kernel();
     let value = machine
         .devices
         .rdpmc(machine.current_cpu.get(), index, machine.clock.now_ns());
@@ -312,6 +314,7 @@ pub(crate) extern "sysv64" fn rdpmc_patched(index: u32, driver_stack: u64) -> u6
 /// The access of a patched `wrmsr`, on the host stack.
 pub(crate) extern "sysv64" fn wrmsr_patched(index: u32, value: u64, driver_stack: u64) {
     let machine = current();
+    let _kernel = machine.in_kernel();
     let (cpu, now) = (machine.current_cpu.get(), machine.clock.now_ns());
     if !machine.devices.wrmsr(cpu, index, value, now) {
         machine.refuse_patched("wrmsr", "register", index, driver_stack);
@@ -320,7 +323,9 @@ pub(crate) extern "sysv64" fn wrmsr_patched(index: u32, value: u64, driver_stack
 
 /// A patched `cpuid`, on the host stack: gives rbx, and replaces the saved rax, rcx and rdx.
 pub(crate) extern "sysv64" fn cpuid_patched(leaf: u32, subleaf: u32, driver_stack: u64) -> u64 {
-    let [eax, ebx, ecx, edx] = current().cpuid_values(leaf, subleaf);
+    let machine = current();
+    let _kernel = machine.in_kernel();
+    let [eax, ebx, ecx, edx] = machine.cpuid_values(leaf, subleaf);
     for (word, value) in [
         (asm::SAVED_RAX, eax),
         (asm::SAVED_RCX, ecx),

@@ -20,12 +20,13 @@ pub(crate) mod hal_dispatch;
 mod interrupt;
 pub(crate) mod io;
 mod ke;
+mod lock;
 mod mm;
 mod ob;
 mod pnp;
 pub(crate) mod po;
 mod ps;
-mod remlock;
+pub(crate) mod remlock;
 mod rtl;
 mod se;
 mod seh;
@@ -50,6 +51,7 @@ pub(crate) fn all() -> impl Iterator<Item = Export> {
         .chain(pnp::exports())
         .chain(po::exports())
         .chain(remlock::exports())
+        .chain(lock::exports())
         .chain(seh::exports())
 }
 

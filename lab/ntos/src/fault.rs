@@ -23,9 +23,9 @@ use crate::emulate::Emulated;
 use crate::guest::{self, get};
 use crate::locate::Raw;
 use crate::machine::{Machine, current, try_current};
+use crate::memory;
 use crate::pool::Region;
 use crate::seh::{self, Fault};
-use crate::thunk::thunks;
 use crate::unwind::Registers;
 
 /// x86 exception vectors, as `gregs[REG_TRAPNO]` has them.
@@ -50,6 +50,20 @@ pub(crate) struct Capture {
     pub(crate) registers: Registers,
     /// Whether host code faulted, on behalf of the driver.
     pub(crate) in_host: bool,
+}
+
+/// An access that faulted, and that the fault handler may let pass.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Touch {
+    pub(crate) address: u64,
+    /// `read`, `write` or `execute`.
+    pub(crate) kind: &'static str,
+    /// The driver's registers: at the access, or at its call into the kernel.
+    pub(crate) registers: Registers,
+    /// Whether host code faulted, on behalf of the driver.
+    pub(crate) in_host: bool,
+    /// Whether driver code runs at all, or the lab is about its own business.
+    pub(crate) in_call: bool,
 }
 
 thread_local! {
@@ -110,23 +124,46 @@ pub(crate) fn install_handler(signal: i32, handler: Handler) {
     assert!(result == 0, "sigaction failed");
 }
 
-/// Bytes of the alternate stack: emulation decodes instructions and asks devices on it.
-const SIGNAL_STACK: usize = 128 * 1024;
+/// Bytes of the alternate stack: emulation decodes instructions and asks devices on it, and what is
+/// found at an access is explained on it, symbols and all.
+const SIGNAL_STACK: usize = 512 * 1024;
 
 fn install_stack() {
     thread_local! { static DONE: std::cell::Cell<bool> = const { std::cell::Cell::new(false) }; }
-    if DONE.replace(true) {
-        return;
+    if !DONE.replace(true) {
+        // For as long as the thread lives, which is its owner's business.
+        std::mem::forget(SignalStack::new());
     }
-    let memory = Box::leak(vec![0u8; SIGNAL_STACK].into_boxed_slice());
-    let stack = libc::stack_t {
-        ss_sp: memory.as_mut_ptr().cast(),
-        ss_flags: 0,
-        ss_size: SIGNAL_STACK,
-    };
-    // SAFETY: the memory is leaked, so it lives as long as the thread.
-    let result = unsafe { libc::sigaltstack(&raw const stack, std::ptr::null_mut()) };
-    assert!(result == 0, "sigaltstack failed");
+}
+
+/// The alternate stack of a host thread, which is the thread's until this is dropped.
+pub(crate) struct SignalStack(Box<[u8]>);
+
+impl SignalStack {
+    pub(crate) fn new() -> Self {
+        let mut memory = vec![0u8; SIGNAL_STACK].into_boxed_slice();
+        let stack = libc::stack_t {
+            ss_sp: memory.as_mut_ptr().cast(),
+            ss_flags: 0,
+            ss_size: SIGNAL_STACK,
+        };
+        // SAFETY: the memory stays where it is until it is no longer the thread's stack.
+        let result = unsafe { libc::sigaltstack(&raw const stack, std::ptr::null_mut()) };
+        assert!(result == 0, "sigaltstack failed");
+        Self(memory)
+    }
+}
+
+impl Drop for SignalStack {
+    fn drop(&mut self) {
+        let none = libc::stack_t {
+            ss_sp: self.0.as_mut_ptr().cast(),
+            ss_flags: libc::SS_DISABLE,
+            ss_size: SIGNAL_STACK,
+        };
+        // SAFETY: no handler runs on the stack: this thread is here.
+        unsafe { libc::sigaltstack(&raw const none, std::ptr::null_mut()) };
+    }
 }
 
 unsafe extern "C" fn on_fault(signal: i32, info: *mut libc::siginfo_t, context: *mut libc::c_void) {
@@ -137,7 +174,12 @@ unsafe extern "C" fn on_fault(signal: i32, info: *mut libc::siginfo_t, context: 
     let info = unsafe { &*info };
     // SAFETY: the signals this handles carry an address.
     let address = unsafe { info.si_addr() } as u64;
-    let handled = try_current().is_some_and(|machine| machine.on_fault(signal, address, context));
+    let handled = try_current().is_some_and(|machine| {
+        let interrupted = machine.enter_from_signal();
+        let handled = machine.on_fault(signal, address, context);
+        machine.leave_from_signal(interrupted, machine.is_redirected(&context.gregs));
+        handled
+    });
     if !handled {
         // Not the driver's: let it end the process as it would have without us.
         // SAFETY: restoring the default action has no preconditions.
@@ -146,19 +188,58 @@ unsafe extern "C" fn on_fault(signal: i32, info: *mut libc::siginfo_t, context: 
 }
 
 impl Machine {
+    /// Whether a handler has sent the interrupted thread into the lab's own code.
+    pub(crate) fn is_redirected(&self, gregs: &[i64; 23]) -> bool {
+        let rip = gregs[libc::REG_RIP as usize].cast_unsigned();
+        [
+            landed as *const () as u64,
+            halted as *const () as u64,
+            asm::interrupted as *const () as u64,
+        ]
+        .contains(&rip)
+    }
+
+    /// Another worker asks this one, or its watchdog reminds it, to look what it has to do.
+    pub(crate) fn on_reminder(&self, gregs: &mut [i64; 23]) {
+        let rip = gregs[libc::REG_RIP as usize].cast_unsigned();
+        if self.with_module(rip, |_| ()).is_none() {
+            return;
+        }
+        if self.has_stopped() {
+            self.send_to(gregs, halted as *const () as u64);
+        } else if self.interrupt_is_due() || self.cpu().can_start_dpc(|_| self.irql()) {
+            self.interrupt_here(gregs);
+        }
+    }
+
+    /// Makes the interrupted thread go on in a function, on its host stack.
+    fn send_to(&self, gregs: &mut [i64; 23], function: u64) {
+        let host_rsp: u64 = get!(self.cpu().area(), host_rsp);
+        // As if called: the stack pointer is 8 below a 16-byte boundary.
+        gregs[libc::REG_RSP as usize] = ((host_rsp & !15) - 8).cast_signed();
+        gregs[libc::REG_RIP as usize] = function.cast_signed();
+        gregs[libc::REG_EFL as usize] = DEFAULT_FLAGS;
+    }
+
     /// Handles a fault; false if it is none of the driver's.
     fn on_fault(&self, signal: i32, address: u64, context: &mut libc::mcontext_t) -> bool {
-        if self
+        let in_call = self
             .running
             .get()
-            .is_none_or(|id| self.thread(id).depth.get() == 0)
-        {
+            .is_some_and(|id| self.thread(id).depth.get() > 0);
+        let rip = context.gregs[libc::REG_RIP as usize].cast_unsigned();
+        let in_driver = self.with_module(rip, |_| ()).is_some();
+        let vector = context.gregs[libc::REG_TRAPNO as usize];
+        if vector == PAGE_FAULT && self.let_pass(address, context, in_driver, in_call) {
+            return true;
+        }
+        if vector == PAGE_FAULT && self.parallel.tries_again(rip, address) {
+            return true;
+        }
+        if !in_call {
             return false;
         }
         let gregs = &mut context.gregs;
-        let rip = gregs[libc::REG_RIP as usize].cast_unsigned();
-        let in_driver = self.with_module(rip, |_| ()).is_some();
-        let vector = gregs[libc::REG_TRAPNO as usize];
         if vector == DEBUG && self.on_step(in_driver, gregs) {
             return true;
         }
@@ -168,7 +249,7 @@ impl Machine {
         }
         let error = gregs[libc::REG_ERR as usize];
         let wild_jump = vector == PAGE_FAULT && error & EXECUTE != 0;
-        let in_host = !in_driver && !wild_jump && !thunks().contains(rip);
+        let in_host = !in_driver && !wild_jump && !self.thunks().contains(rip);
         let write = error & WRITE != 0;
         if in_host
             && vector == PAGE_FAULT
@@ -186,6 +267,57 @@ impl Machine {
         };
         self.redirect(&mut context.gregs, capture);
         true
+    }
+
+    /// Makes memory accessible that was only taken away to see who touches it, and judges who does.
+    fn let_pass(
+        &self,
+        address: u64,
+        context: &libc::mcontext_t,
+        in_driver: bool,
+        in_call: bool,
+    ) -> bool {
+        let error = context.gregs[libc::REG_ERR as usize];
+        if !self.may_be_taken_away(address) {
+            return false;
+        }
+        let touch = Touch {
+            address,
+            kind: access_name(error),
+            registers: if in_driver || !in_call {
+                registers_of(context)
+            } else {
+                self.call_registers()
+            },
+            in_host: !in_driver,
+            in_call,
+        };
+        if memory::is_user(address) {
+            touch.kind != EXECUTED && in_call && self.open_user_page(&touch)
+        } else {
+            self.page_in(&touch)
+        }
+    }
+
+    /// Records a broken rule that was seen at an access; the access then goes on.
+    pub(crate) fn note_touch(
+        &self,
+        touch: &Touch,
+        rule: RuleId,
+        parameters: [u64; 4],
+        what: String,
+    ) {
+        self.note(&Raw {
+            rule,
+            parameters,
+            what,
+            registers: touch.registers,
+            access: Some((touch.kind, touch.address)),
+            api: touch.in_host.then(|| self.slot().api),
+            after_call: touch.in_host,
+            cpu: self.cpu_state(),
+            thread: self.running.get(),
+        });
     }
 
     /// Ends an attempt of the host's to access the driver's memory, where an exception may come of it.
@@ -228,11 +360,7 @@ impl Machine {
         // SAFETY: thread-local; nothing else refers to it while the handler runs.
         CAPTURE.with(|cell| unsafe { *cell.get() = capture });
         guest::forget_attempt();
-        let host_rsp: u64 = get!(self.cpu().area(), host_rsp);
-        // As if called: the stack pointer is 8 below a 16-byte boundary.
-        gregs[libc::REG_RSP as usize] = ((host_rsp & !15) - 8).cast_signed();
-        gregs[libc::REG_RIP as usize] = (landed as *const () as u64).cast_signed();
-        gregs[libc::REG_EFL as usize] = DEFAULT_FLAGS;
+        self.send_to(gregs, landed as *const () as u64);
     }
 
     /// Offers a captured fault to the driver's handlers; if none has it, classifies it and stops.
@@ -281,11 +409,7 @@ impl Machine {
         let mut access = None;
         let mut after_call = capture.in_host;
         let (rule, parameters, what) = if capture.vector == PAGE_FAULT {
-            let kind = match access_code(capture.error) {
-                8 => "execute",
-                1 => "write",
-                _ => "read",
-            };
+            let kind = access_name(capture.error);
             access = Some((kind, capture.address));
             self.classify_page_fault(capture, kind)
         } else {
@@ -341,12 +465,19 @@ impl Machine {
                 format!("kernel stack overflow: {kind} at {address:#x}"),
             );
         }
-        if let Some(region) = self.pool_region(address) {
+        let region = self.pool_region(address);
+        // Live pool can be read and written: what is left is a jump to it.
+        if let Some(region) = region.filter(|region| *region != Region::Live || kind != "execute") {
             return match region {
                 Region::Freed => (
                     RuleId::PoolUseAfterFree,
                     at_address,
                     format!("{kind} of freed pool at {address:#x}"),
+                ),
+                Region::BeforeStart => (
+                    RuleId::PoolUnderrun,
+                    at_address,
+                    format!("{kind} before the start of a pool block at {address:#x}"),
                 ),
                 Region::PastEnd | Region::Live => (
                     RuleId::PoolOverrun,
@@ -355,10 +486,17 @@ impl Machine {
                 ),
             };
         }
+        if self.is_irp_memory(address) {
+            return (
+                RuleId::IrpTouched,
+                at_address,
+                format!("{kind} of an IRP at {address:#x} that was completed or freed"),
+            );
+        }
         if address < 0x1_0000 {
             return (
                 RuleId::NullPointer,
-                [0xC000_0005, registers.rip, address, irql],
+                [0, registers.rip, address, irql],
                 format!("{kind} of address {address:#x}, near null"),
             );
         }
@@ -432,6 +570,12 @@ impl Machine {
         }
     }
 
+    fn is_irp_memory(&self, address: u64) -> bool {
+        self.irps
+            .try_borrow()
+            .is_ok_and(|irps| irps.contains(address))
+    }
+
     fn pool_region(&self, address: u64) -> Option<Region> {
         let pool = self.pool.try_borrow().ok()?;
         let block = pool.block_at(address)?;
@@ -445,6 +589,17 @@ fn access_code(error: i64) -> u64 {
         error if error & EXECUTE != 0 => 8,
         error if error & WRITE != 0 => 1,
         _ => 0,
+    }
+}
+
+/// The kind of access that an instruction fetch is.
+pub(crate) const EXECUTED: &str = "execute";
+
+fn access_name(error: i64) -> &'static str {
+    match access_code(error) {
+        8 => EXECUTED,
+        1 => "write",
+        _ => "read",
     }
 }
 
@@ -474,4 +629,13 @@ unsafe extern "sysv64" fn landed() -> ! {
     // SAFETY: thread-local; the handler that wrote it has returned.
     let capture = CAPTURE.with(|cell| unsafe { *cell.get() });
     current().conclude(capture)
+}
+
+/// Where a thread is sent whose machine has stopped at another host thread's finding.
+unsafe extern "sysv64" fn halted() -> ! {
+    let machine = current();
+    loop {
+        // The scheduler does not come back to a fiber of a stopped machine.
+        machine.yield_to_scheduler();
+    }
 }

@@ -17,7 +17,12 @@ unsafe extern "C" fn on_refusal(
 ) {
     // SAFETY: the kernel passes a valid context to an SA_SIGINFO handler; it is ours until we return.
     let context = unsafe { &mut (*context.cast::<libc::ucontext_t>()).uc_mcontext };
-    let caught = try_current().is_some_and(|machine| machine.on_watchdog(signal, context));
+    let caught = try_current().is_some_and(|machine| {
+        let interrupted = machine.enter_from_signal();
+        let caught = machine.on_watchdog(signal, context);
+        machine.leave_from_signal(interrupted, machine.is_redirected(&context.gregs));
+        caught
+    });
     if !caught {
         // SAFETY: restoring the default action has no preconditions.
         unsafe { libc::signal(signal, libc::SIG_DFL) };

@@ -89,12 +89,6 @@ pub(crate) fn write<T>(to: *mut T, value: T) {
     unsafe { to.write_unaligned(value) }
 }
 
-/// Reads a byte of driver memory for the sake of the access.
-pub(crate) fn peek(at: *const u8) {
-    // SAFETY: the access is one the driver could make.
-    unsafe { at.read_volatile() };
-}
-
 /// Writes a byte of driver memory back to where it is, for the sake of the access.
 pub(crate) fn poke(at: *mut u8) {
     // SAFETY: the access is one the driver could make.

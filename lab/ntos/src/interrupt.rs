@@ -136,7 +136,8 @@ impl Machine {
         }
         pending.push(interrupt);
         self.raised.set(self.raised.get() + 1);
-        self.request_schedule();
+        drop(pending);
+        self.nudge(index);
         Ok(true)
     }
 
@@ -208,7 +209,7 @@ impl Machine {
         while let Some(interrupt) = self.take_interrupt(cpu, below) {
             self.service(interrupt);
         }
-        self.cpu().set_irql(below);
+        self.set_irql(below);
     }
 
     /// Services what interrupts the interrupt routine that is leaving a kernel call.
@@ -219,12 +220,12 @@ impl Machine {
         let (cpu, irql) = (self.current_cpu.get(), self.irql());
         while let Some(interrupt) = self.take_interrupt(cpu, irql) {
             self.service(interrupt);
-            self.cpu().set_irql(irql);
+            self.set_irql(irql);
         }
     }
 
     fn service(&self, interrupt: Interrupt) {
-        self.cpu().set_irql(interrupt.irql);
+        self.set_irql(interrupt.irql);
         match interrupt.source {
             Source::Line(vector) => self.service_line(vector),
             Source::Profile => self.service_profile(),
@@ -263,12 +264,12 @@ impl Machine {
     fn call_service_routine(&self, connection: &Connection) -> bool {
         let line_irql = self.irql();
         let irql = connection.synchronize_irql.max(line_irql);
-        self.cpu().set_irql(irql);
+        self.set_irql(irql);
         self.acquire(connection.lock as *mut KSPIN_LOCK);
         let args = [connection.object, connection.context, 0, 0];
         let result = self.timed(Routine::Isr, connection.routine, args);
         self.release_lock(connection.lock as *mut KSPIN_LOCK);
-        self.cpu().set_irql(line_irql);
+        self.set_irql(line_irql);
         result & 0xFF != 0
     }
 

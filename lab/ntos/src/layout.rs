@@ -46,6 +46,8 @@ pub(crate) struct HostArea {
     pub(crate) interrupts_enabled: u32,
     /// Routine of the driver that [`crate::asm::step_entry`] goes to.
     pub(crate) step_target: u64,
+    /// Export that [`crate::asm::locked_call`] calls.
+    pub(crate) locked_target: u64,
 }
 
 /// Bits of [`HostArea::pending`].
@@ -70,4 +72,5 @@ pub(crate) const SLOT_R15: usize = HOST + offset_of!(HostArea, slot) + offset_of
 pub(crate) const SLOT_API: usize = HOST + offset_of!(HostArea, slot) + offset_of!(Slot, api);
 pub(crate) const HOST_RSP: usize = HOST + offset_of!(HostArea, host_rsp);
 pub(crate) const STEP_TARGET: usize = HOST + offset_of!(HostArea, step_target);
+pub(crate) const LOCKED_TARGET: usize = HOST + offset_of!(HostArea, locked_target);
 pub(crate) const PENDING: usize = HOST + offset_of!(HostArea, pending);

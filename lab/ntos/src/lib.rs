@@ -8,8 +8,9 @@
 //! - running code: `asm`, `layout`, `fiber`, `thunk`, `cpu`, `sched`
 //! - time and waiting: `clock`, `timer`, `dpc`, `interrupt`, `wait`, `affinity`, `latency`
 //! - at one instruction: `step`
-//! - memory and objects: `memory`, `pool`, `buffers`, `mdl`, `object`, `process`, `security`, `registry`, `resources`
-//! - requests: `irp`, `request`, `driver`
+//! - memory and objects: `memory`, `pool`, `paged`, `buffers`, `user`, `mdl`, `object`, `process`, `security`, `registry`, `resources`
+//! - locks: `locks`, `locks::order`
+//! - requests: `irp`, `request`, `disclosure`, `driver`, `integrity`
 //! - when things go wrong: `fault`, `seh`, `emulate`, `unwind`, `locate`
 
 #[cfg(not(all(target_arch = "x86_64", target_os = "linux")))]
@@ -20,6 +21,7 @@ mod asm;
 mod buffers;
 mod clock;
 mod cpu;
+mod disclosure;
 mod dpc;
 mod driver;
 mod emulate;
@@ -31,15 +33,20 @@ mod findings;
 mod format;
 mod gate;
 mod guest;
+mod integrity;
 mod interrupt;
 mod irp;
+mod kernel_lock;
 mod latency;
 mod layout;
 mod locate;
+mod locks;
 mod machine;
 mod mdl;
 mod memory;
 mod object;
+mod paged;
+mod parallel;
 mod pool;
 mod process;
 mod registry;
@@ -66,8 +73,8 @@ pub use interrupt::LineError;
 pub use latency::{Bucket, Distribution, Latency, Longest};
 pub use locate::{Symbol, Symbolize};
 pub use machine::{Config, MAX_CPUS, Machine, MachineError};
-pub use pool::PoolLevel;
-pub use request::{Client, Completion, FileId, Request};
+pub use pool::{Guard, PoolLevel};
+pub use request::{Client, Completion, FileId, Request, UserAddresses};
 pub use security::Privilege;
 pub use step::{Action, Event, Hit, Plan, Steps};
 pub use survey::{Device, Survey};

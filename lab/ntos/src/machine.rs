@@ -20,15 +20,19 @@ use crate::irp::Irps;
 use crate::latency::Latencies;
 use crate::layout::{Slot, pending};
 use crate::locate::Module;
+use crate::locks::Locks;
 use crate::object::Objects;
-use crate::pool::{Pool, PoolLevel};
+use crate::paged::Paging;
+use crate::parallel::Parallel;
+use crate::pool::{Guard, Pool, PoolLevel};
 use crate::process::{Process, SYSTEM_PROCESS};
 use crate::resources::Resources;
 use crate::sched::{Thread, ThreadId};
 use crate::step::Stepper;
-use crate::thunk::thunks;
+use crate::thunk::{Thunks, locking_thunks, thunks};
 use crate::timer::Timers;
 use crate::unwind::Registers as CpuRegisters;
+use crate::user::UserMemory;
 use crate::watchdog::{self, Limits, Watch};
 
 /// How a machine is made.
@@ -39,12 +43,20 @@ pub struct Config {
     pub clock: ClockKind,
     /// How strictly pool is checked.
     pub pool: PoolLevel,
+    /// Which side of a pool block ends at a guard page; a thorough check runs both ways.
+    pub guard: Guard,
+    /// Whether paged pool and `PAGE…` sections are taken away at `DISPATCH_LEVEL` and above, as by
+    /// Driver Verifier's force IRQL checking. 6–12 µs for a raise of the IRQL after they were used.
+    pub force_irql: bool,
     /// Processor time that a driver may run without giving control back.
     pub hang_limit: Duration,
     /// Processor time that its routines may take at raised IRQL.
     pub limits: Limits,
     /// Whether privileged instructions become jumps where that is safe; otherwise each one traps.
     pub patch: bool,
+    /// Host threads that run driver code at the same time, at most one per processor: with more than
+    /// one, what the driver's code does between kernel calls truly overlaps, and no run repeats.
+    pub host_threads: usize,
     /// Order in which processors run: 0 = round robin, else pseudo-random.
     pub seed: u64,
     /// What its processors' model-specific registers are.
@@ -59,9 +71,12 @@ impl Default for Config {
             cpus: 4,
             clock: ClockKind::Virtual,
             pool: PoolLevel::Strict,
+            guard: Guard::End,
+            force_irql: true,
             hang_limit: Duration::from_secs(10),
             limits: Limits::default(),
             patch: true,
+            host_threads: 1,
             seed: 0,
             devices: Box::new(NoPmu),
             debug_print: Box::new(|_| {}),
@@ -95,10 +110,13 @@ pub struct Machine {
     /// Contexts that are on a processor.
     pub(crate) active: Cell<u32>,
     pub(crate) queued_dpcs: Cell<u32>,
+    /// Threads that wait until no DPC is queued or running.
+    pub(crate) flushing: Cell<u32>,
     /// Interrupts that are pending on any processor.
     pub(crate) raised: Cell<u32>,
     pub(crate) interrupts: RefCell<Interrupts>,
     pub(crate) stepper: Stepper,
+    pub(crate) parallel: Parallel,
     /// A context that goes on when nothing else can.
     pub(crate) held: Cell<Option<ThreadId>>,
     pub(crate) latencies: Latencies,
@@ -107,6 +125,9 @@ pub struct Machine {
     pub(crate) gs_cpu: Cell<usize>,
     /// The context that runs now; `None` while the scheduler does.
     pub(crate) running: Cell<Option<ThreadId>>,
+    /// Whether the running context is on another processor than its own, called there by an
+    /// interprocessor interrupt: nothing else may run before it is back.
+    pub(crate) visiting: Cell<bool>,
     /// Saved stack pointer of the scheduler.
     pub(crate) main_rsp: Cell<u64>,
     pub(crate) schedule_seed: Cell<u64>,
@@ -115,12 +136,17 @@ pub struct Machine {
     pub(crate) waiters: RefCell<HashMap<u64, VecDeque<ThreadId>>>,
     pub(crate) pool: RefCell<Pool>,
     pub(crate) buffers: RefCell<Buffers>,
+    pub(crate) user: RefCell<UserMemory>,
+    /// Whether a loaded driver has the bounds of user memory to compare addresses with itself.
+    pub(crate) probes_inline: Cell<bool>,
+    pub(crate) paging: Paging,
     pub(crate) objects: RefCell<Objects>,
     pub(crate) irps: RefCell<Irps>,
     pub(crate) processes: RefCell<Vec<Process>>,
     pub(crate) files: RefCell<Files>,
     pub(crate) modules: RefCell<Vec<Module>>,
     pub(crate) resources: RefCell<Resources>,
+    pub(crate) locks: Locks,
     /// Whether a loaded driver reads times from the shared page.
     pub(crate) shares_page: Cell<bool>,
     /// The system cancel spin lock, where drivers can't see it.
@@ -182,27 +208,34 @@ impl Machine {
             ready: RefCell::default(),
             active: Cell::new(0),
             queued_dpcs: Cell::new(0),
+            flushing: Cell::new(0),
             raised: Cell::new(0),
             interrupts: RefCell::default(),
             stepper: Stepper::default(),
+            parallel: Parallel::new(config.host_threads.min(config.cpus)),
             held: Cell::new(None),
             latencies: Latencies::default(),
             current_cpu: Cell::new(0),
             gs_cpu: Cell::new(usize::MAX),
             running: Cell::new(None),
+            visiting: Cell::new(false),
             main_rsp: Cell::new(0),
             schedule_seed: Cell::new(config.seed),
             clock: Clock::new(config.clock),
             timers: RefCell::default(),
             waiters: RefCell::default(),
-            pool: RefCell::new(Pool::new(config.pool)?),
+            pool: RefCell::new(Pool::new(config.pool, config.guard)?),
             buffers: RefCell::default(),
+            user: RefCell::default(),
+            probes_inline: Cell::new(false),
+            paging: Paging::new(config.force_irql),
             objects: RefCell::default(),
-            irps: RefCell::default(),
+            irps: RefCell::new(Irps::new(config.pool)),
             processes: RefCell::default(),
             files: RefCell::default(),
             modules: RefCell::default(),
             resources: RefCell::default(),
+            locks: Locks::default(),
             shares_page: Cell::new(false),
             cancel_lock: Box::default(),
             devices: config.devices,
@@ -415,6 +448,7 @@ impl Machine {
         if self.running.get().is_some() {
             self.cpu().request(pending::SCHEDULE);
         }
+        self.parallel.notify();
     }
 
     /// Enters the machine, unless it has stopped.
@@ -438,9 +472,18 @@ impl Machine {
         .unwrap_or_else(|| format!("unknown import {n}"))
     }
 
+    /// What this machine's drivers are bound to.
+    pub(crate) fn thunks(&self) -> &'static Thunks {
+        if self.parallel.is_wanted() {
+            locking_thunks()
+        } else {
+            thunks()
+        }
+    }
+
     /// Address of a kernel routine for `MmGetSystemRoutineAddress`.
     pub(crate) fn routine_address(&self, name: &str) -> u64 {
-        thunks().address(name).unwrap_or(0)
+        self.thunks().address(name).unwrap_or(0)
     }
 }
 
@@ -451,6 +494,7 @@ pub(crate) fn thread_id(id: ThreadId) -> u64 {
 
 impl Drop for Machine {
     fn drop(&mut self) {
+        self.parallel.shut_down();
         if std::ptr::eq(CURRENT.get(), self) {
             CURRENT.set(std::ptr::null());
         }

@@ -17,6 +17,7 @@ use crate::clock::ClockKind;
 use crate::cpu::{Cpu, CpuSet};
 use crate::fiber::Fiber;
 use crate::layout::{Slot, pending};
+use crate::locks::returned::Called;
 use crate::machine::{Machine, current};
 use crate::wait::Wait;
 use crate::{asm, guest, latency, seh};
@@ -132,10 +133,15 @@ pub(crate) const RAISES: u64 = 1 << 31;
 /// [`RAISES`].
 pub(crate) unsafe extern "efiapi" fn leave_kernel() -> u64 {
     let machine = current();
+    machine.enter_kernel();
     if machine.has_pending_exception() {
         return RAISES;
     }
-    let asked = machine.cpu().take_requests();
+    let asked = if machine.visiting.get() {
+        0
+    } else {
+        machine.cpu().take_requests()
+    };
     if asked & pending::OVERDUE != 0 {
         machine.overdue();
     }
@@ -143,12 +149,17 @@ pub(crate) unsafe extern "efiapi" fn leave_kernel() -> u64 {
         machine.nest_interrupts();
         machine.yield_to_scheduler();
     }
+    machine.leave_kernel();
     machine.stepper.flags()
 }
 
 impl Machine {
     /// Runs contexts until `done`, or nothing can run, or the machine stops.
     pub(crate) fn run_until(&self, done: impl Fn() -> bool) -> Ran {
+        // Stepping is about one instruction at a time.
+        if self.parallel.is_wanted() && !self.stepper.is_open() {
+            return self.run_parallel(&done);
+        }
         loop {
             if self.has_stopped() {
                 return Ran::Stopped;
@@ -187,6 +198,11 @@ impl Machine {
 
     /// The next processor and context to run, by the seed's order.
     fn pick(&self) -> Option<(usize, ThreadId)> {
+        self.pick_among(0, 1)
+    }
+
+    /// As [`Self::pick`], of the processors whose number is `remainder` modulo `divisor`.
+    pub(crate) fn pick_among(&self, remainder: usize, divisor: usize) -> Option<(usize, ThreadId)> {
         let idle = self.active.get() == 0 && self.queued_dpcs.get() == 0 && self.raised.get() == 0;
         if idle && self.ready.borrow().is_empty() {
             return None;
@@ -195,6 +211,7 @@ impl Machine {
         let first = self.first_candidate();
         (0..count)
             .map(|step| (first + step) % count)
+            .filter(|cpu| divisor == 1 || cpu % divisor == remainder)
             .find_map(|cpu| Some((cpu, self.runnable_on(cpu)?)))
     }
 
@@ -272,13 +289,14 @@ impl Machine {
         thread.irql.set(PASSIVE_LEVEL);
         thread.state.set(State::Runnable);
         self.ready.borrow_mut().push_back(id);
+        self.parallel.notify();
     }
 
     /// Runs a free thread's job on an idle processor without going through
     /// the queue: the path of an IOCTL that completes at once.
     pub(crate) fn run_now(&self, id: ThreadId, job: Job) {
         let idle = self.active.get() == 0 && self.queued_dpcs.get() == 0 && self.raised.get() == 0;
-        if !idle || !self.ready.borrow().is_empty() {
+        if !idle || !self.ready.borrow().is_empty() || self.parallel.is_wanted() {
             return self.start(id, job);
         }
         let thread = self.thread(id);
@@ -292,7 +310,7 @@ impl Machine {
     }
 
     /// Switches to a context on a processor; returns when it yields.
-    fn resume(&self, index: usize, id: ThreadId) {
+    pub(crate) fn resume(&self, index: usize, id: ThreadId) {
         let cpu = &self.cpus[index];
         self.enter_cpu(index);
         self.running.set(Some(id));
@@ -301,7 +319,7 @@ impl Machine {
         let thread = self.thread(id);
         thread.cpu.set(index);
         thread.state.set(State::Runnable);
-        cpu.set_irql(thread.irql.get());
+        self.set_irql(thread.irql.get());
         if !cpu.in_dpc.get() && !cpu.in_isr.get() {
             cpu.set_current_thread(thread.object.get());
         }
@@ -350,6 +368,7 @@ impl Machine {
             cpu.thread.set(None);
         }
         self.active.set(self.active.get() - 1);
+        self.dpcs_settled();
     }
 
     /// Adds a switch to the digest of the run.
@@ -393,11 +412,14 @@ impl Machine {
         let Some(id) = self.running.get() else { return };
         while guest::read(lock as *const usize) != 0 {
             self.thread(id).state.set(State::Spinning(lock));
-            if !self.anyone_else_can_run() {
+            if self.visiting.get() || !self.anyone_else_can_run() {
                 self.violate(
                     RuleId::Deadlock,
-                    [lock, 0, 0, 0],
-                    format!("no processor can run to release spin lock {lock:#x}"),
+                    [0, lock, 0, 0],
+                    format!(
+                        "no processor can run to release spin lock {lock:#x}, {}",
+                        self.holder_in_words(lock)
+                    ),
                 );
             }
             self.yield_to_scheduler();
@@ -479,11 +501,16 @@ impl Machine {
         self.enter_cpu(cpu);
         let area = self.cpu().area();
         let (irql, old_slot): (KIRQL, Slot) = (self.irql(), guest::get!(area, slot));
-        self.cpu().set_irql(nt::ke::IPI_LEVEL);
+        // With several host threads that processor's may be on its way into a kernel call.
+        let target: u64 = guest::get!(area, locked_target);
+        self.set_irql(nt::ke::IPI_LEVEL);
         guest::set!(area, slot = slot);
+        self.visiting.set(true);
         let result = self.call(function, args);
+        self.visiting.set(false);
         guest::set!(area, slot = old_slot);
-        self.cpu().set_irql(irql);
+        guest::set!(area, locked_target = target);
+        self.set_irql(irql);
         self.enter_cpu(home);
         result
     }
@@ -508,12 +535,12 @@ impl Machine {
             return 0;
         };
         // Above the home slots of the first four.
-        guest::write(self.call_stack(id) as *mut [u64; 2], more);
+        guest::write(self.call_stack_top(id) as *mut [u64; 2], more);
         self.call(function, args)
     }
 
     /// Where the stack ends that the next call into the driver runs on; 0x40 bytes from there on are free.
-    fn call_stack(&self, id: ThreadId) -> u64 {
+    fn call_stack_top(&self, id: ThreadId) -> u64 {
         let rsp = self.slot().rsp;
         if self.thread(id).depth.get() > 0 && self.on_kernel_stack(id, rsp) {
             return (rsp - 0x40) & !15;
@@ -525,18 +552,32 @@ impl Machine {
 
     /// Calls a routine that must return at `irql`.
     pub(crate) fn call_expecting(&self, function: u64, args: [u64; 4], irql: KIRQL) -> u64 {
+        self.call_as(Called::Other, function, args, irql)
+    }
+
+    /// Calls a routine that must return at `irql`, with the locks and in the regions it was called.
+    pub(crate) fn call_as(
+        &self,
+        called: Called,
+        function: u64,
+        args: [u64; 4],
+        irql: KIRQL,
+    ) -> u64 {
         let Some(id) = self.running.get() else {
             return 0;
         };
         let depth = &self.thread(id).depth;
         // The outermost call comes from no kernel call that would have to be remembered.
         let outer = depth.get().checked_sub(1).map(|_| self.slot());
-        let stack = self.call_stack(id);
+        let stack = self.call_stack_top(id);
+        let before = self.before_call(id);
         depth.set(depth.get() + 1);
         let function = self.stepper.entry(self.cpu(), function);
+        self.leave_kernel();
         // SAFETY: gs points at this processor's block (`resume`); the stack is this fiber's; what
         // the driver's routine does is the driver's business, and faults in it are caught.
         let result = unsafe { asm::call_driver(function, &raw const args, stack) };
+        self.enter_kernel();
         depth.set(depth.get() - 1);
         // The thread may have moved to another processor meanwhile.
         let area = self.cpu().area();
@@ -544,16 +585,7 @@ impl Machine {
             Some(slot) => guest::set!(area, slot = slot),
             None => guest::set!(area, slot.rsp = 0u64),
         }
-        if self.irql() != irql {
-            self.violate(
-                RuleId::IrqlChanged,
-                [function, u64::from(irql), u64::from(self.irql()), 0],
-                format!(
-                    "a routine that had to return at IRQL {irql} returned at IRQL {}",
-                    self.irql()
-                ),
-            );
-        }
+        self.check_returned(id, called, function, irql, before);
         result
     }
 }

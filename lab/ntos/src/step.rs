@@ -86,6 +86,7 @@ pub struct Hit {
 /// The window that is being stepped.
 #[derive(Default)]
 pub(crate) struct Stepper {
+    open: Cell<bool>,
     on: Cell<bool>,
     seen: Cell<u64>,
     point: Cell<Option<u64>>,
@@ -101,6 +102,11 @@ impl Stepper {
     #[inline]
     pub(crate) fn is_on(&self) -> bool {
         self.on.get()
+    }
+
+    /// Whether a window is open: its run is one host thread's.
+    pub(crate) fn is_open(&self) -> bool {
+        self.open.get()
     }
 
     /// Flags to set behind a kernel call.
@@ -128,6 +134,7 @@ impl Stepper {
         self.hit.set(None);
         self.point.set(plan.point);
         *self.event.borrow_mut() = Some((plan.action, plan.event));
+        self.open.set(true);
         self.on.set(true);
     }
 
@@ -154,6 +161,7 @@ impl Machine {
         self.stepper.start(plan);
         let result = window();
         self.stepper.on.set(false);
+        self.stepper.open.set(false);
         self.stepper.event.borrow_mut().take();
         self.held.set(None);
         let hit = self.stepper.hit.take();
@@ -207,7 +215,7 @@ impl Machine {
     }
 
     /// Makes the interrupted driver code call [`preempt`] before it goes on.
-    fn interrupt_here(&self, gregs: &mut Gregs) {
+    pub(crate) fn interrupt_here(&self, gregs: &mut Gregs) {
         gregs[EFL] &= !TRAP_FLAG;
         gregs[RSP] -= 8;
         // Below the stack pointer: Win64 code keeps nothing there, for interrupts may come.
@@ -286,4 +294,6 @@ pub(crate) unsafe extern "efiapi" fn preempt() {
         machine.nest_interrupts();
         machine.yield_to_scheduler();
     });
+    // Taken where the driver was interrupted.
+    current().leave_kernel();
 }

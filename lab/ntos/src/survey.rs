@@ -7,7 +7,6 @@ use crate::driver::Driver;
 use crate::exports::io::invalid_device_request;
 use crate::guest::get;
 use crate::machine::Machine;
-use crate::pool::Owner;
 use crate::sched::ThreadId;
 
 /// In the ready queue while requests are only queued: no thread has this index.
@@ -101,7 +100,7 @@ impl Machine {
     /// Blocks and bytes of pool that the driver holds.
     pub fn pool_in_use(&self) -> (usize, u64) {
         let pool = self.pool.borrow();
-        pool.live(Owner::Driver)
+        pool.live_of_driver()
             .fold((0, 0), |(blocks, bytes), block| {
                 (blocks + 1, bytes + block.size)
             })

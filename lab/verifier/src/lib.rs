@@ -6,8 +6,10 @@
 #![forbid(unsafe_code)]
 
 mod assert;
+mod markdown;
 pub mod report;
 pub mod rules;
 
-pub use report::{Access, Cpu, Finding, Frame, Leak, Verdict};
-pub use rules::{Rule, RuleId};
+pub use markdown::markdown;
+pub use report::{Access, Cpu, Finding, Frame, Leak, Trace, Verdict};
+pub use rules::{Class, RULES, Rule, RuleId, Severity};

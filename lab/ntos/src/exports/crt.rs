@@ -7,11 +7,15 @@ use std::ptr;
 use super::{exports, touch};
 use crate::format::{format_narrow, format_wide};
 use crate::guest;
+use crate::machine::current;
 
 exports! {
     crt;
 
-    fn memcpy(dest: *mut u8, src: *const u8, count: usize) -> *mut u8 { touch(move || { guest::copy(src, dest, count); dest }) }
+    fn memcpy(dest: *mut u8, src: *const u8, count: usize) -> *mut u8 {
+        current().check_overlap(dest as u64, src as u64, count as u64);
+        touch(move || { guest::copy(src, dest, count); dest })
+    }
     fn memmove(dest: *mut u8, src: *const u8, count: usize) -> *mut u8 { touch(move || { guest::copy(src, dest, count); dest }) }
     fn memset(dest: *mut u8, c: i32, count: usize) -> *mut u8 { touch(move || { guest::set_bytes(dest, c.to_le_bytes()[0], count); dest }) }
     fn memcmp(buf1: *const u8, buf2: *const u8, count: usize) -> i32 {

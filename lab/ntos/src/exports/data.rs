@@ -53,7 +53,15 @@ impl Machine {
     pub(crate) fn variable(&self, name: &str) -> Option<u64> {
         let variable = Variable::by_name(name)?;
         if variable == Variable::HalDispatchTable {
-            return Some(hal_dispatch());
+            return Some(hal_dispatch(self.thunks()));
+        }
+        if matches!(
+            variable,
+            Variable::MmUserProbeAddress
+                | Variable::MmHighestUserAddress
+                | Variable::MmSystemRangeStart
+        ) {
+            self.probes_inline.set(true);
         }
         let mut resources = self.resources.borrow_mut();
         let words = &mut resources.variables.words;

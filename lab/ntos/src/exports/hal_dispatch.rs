@@ -2,8 +2,9 @@
 //! reached through a table, and exported by no name.
 #![expect(unsafe_code, reason = "services have foreign signatures")]
 
+use std::collections::BTreeMap;
 use std::ffi::c_void;
-use std::sync::OnceLock;
+use std::sync::{Mutex, PoisonError};
 
 use nt::hal::{HAL_DISPATCH_ROUTINES, HAL_DISPATCH_VERSION, HalProfileSourceInterruptHandler};
 use nt::status::{STATUS_INFO_LENGTH_MISMATCH, STATUS_NOT_IMPLEMENTED, STATUS_SUCCESS};
@@ -12,7 +13,7 @@ use nt::{Contract, Effects, Export, NTSTATUS};
 use super::guard;
 use crate::guest;
 use crate::machine::current;
-use crate::thunk::{MAX_UNKNOWN_IMPORTS, thunks};
+use crate::thunk::{MAX_UNKNOWN_IMPORTS, Thunks};
 
 /// Contracts of the services that the lab provides, in the order of the table.
 static CONTRACTS: [Contract; 2] = [
@@ -41,18 +42,23 @@ pub(crate) fn services() -> impl Iterator<Item = Export> {
 }
 
 /// Address of the table. Routines that the lab does not provide are bound as unknown imports are.
-pub(crate) fn hal_dispatch() -> u64 {
-    static TABLE: OnceLock<[u64; HAL_DISPATCH_ROUTINES + 1]> = OnceLock::new();
-    let table = TABLE.get_or_init(|| {
-        let mut table = [thunks().unknown(MAX_UNKNOWN_IMPORTS - 1); HAL_DISPATCH_ROUTINES + 1];
+pub(crate) fn hal_dispatch(thunks: &Thunks) -> u64 {
+    static TABLES: Mutex<BTreeMap<u64, &Table>> = Mutex::new(BTreeMap::new());
+    let mut tables = TABLES.lock().unwrap_or_else(PoisonError::into_inner);
+    // One for each kind of thunks: they live for ever, and so does it.
+    let table = tables.entry(thunks.service(0)).or_insert_with(|| {
+        let mut table = Table::from([thunks.unknown(MAX_UNKNOWN_IMPORTS - 1); TABLE_WORDS]);
         table[0] = u64::from(HAL_DISPATCH_VERSION);
         for (slot, index) in table[1..].iter_mut().zip(0..CONTRACTS.len()) {
-            *slot = thunks().service(index);
+            *slot = thunks.service(index);
         }
-        table
+        Box::leak(Box::new(table))
     });
     table.as_ptr() as u64
 }
+
+type Table = [u64; TABLE_WORDS];
+const TABLE_WORDS: usize = HAL_DISPATCH_ROUTINES + 1;
 
 /// The machine has no information of these classes.
 unsafe extern "efiapi" fn query_system_information(

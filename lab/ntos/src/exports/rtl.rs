@@ -10,6 +10,7 @@ mod time;
 use std::cmp::Ordering;
 use std::ptr;
 
+use lab_verifier::RuleId;
 use nt::NTSTATUS;
 use nt::base::{ANSI_STRING, GUID, UNICODE_STRING};
 use nt::rtl::{RTL_OSVERSIONINFOW, TIME_FIELDS};
@@ -140,7 +141,10 @@ exports! {
         }
         u8::from(time.is_some())
     }
-    fn RtlCopyMemory(Destination: *mut u8, Source: *const u8, Length: usize) { guest::copy(Source, Destination, Length) }
+    fn RtlCopyMemory(Destination: *mut u8, Source: *const u8, Length: usize) {
+        current().check_overlap(Destination as u64, Source as u64, Length as u64);
+        guest::copy(Source, Destination, Length);
+    }
     fn RtlMoveMemory(Destination: *mut u8, Source: *const u8, Length: usize) { guest::copy(Source, Destination, Length) }
     fn RtlFillMemory(Destination: *mut u8, Length: usize, Fill: u8) { guest::set_bytes(Destination, Fill, Length) }
     fn RtlZeroMemory(Destination: *mut u8, Length: usize) { guest::set_bytes(Destination, 0, Length) }
@@ -244,6 +248,7 @@ fn init_ansi(destination: *mut ANSI_STRING, source: *const u8) {
 }
 
 fn units(string: *const UNICODE_STRING) -> Vec<u16> {
+    current().is_malformed(string);
     let string = guest::read(string);
     (0..usize::from(string.Length / 2))
         .map(|index| guest::read(string.Buffer.wrapping_add(index)))
@@ -286,6 +291,37 @@ fn compare(
 }
 
 impl Machine {
+    /// Reports a copy between buffers that overlap, by a function that does not allow it.
+    pub(super) fn check_overlap(&self, to: u64, from: u64, len: u64) {
+        if to != from && to.abs_diff(from) < len {
+            self.report(
+                RuleId::MemoryOverlap,
+                [0, to, from, len],
+                format!("{len} bytes were copied from {from:#x} to {to:#x}, which overlaps"),
+            );
+        }
+    }
+
+    /// Reports a counted string that is longer than its buffer, or not of whole characters; whether it is.
+    pub(crate) fn is_malformed(&self, string: *const UNICODE_STRING) -> bool {
+        let UNICODE_STRING {
+            Length: length,
+            MaximumLength: maximum,
+            Buffer: buffer,
+        } = guest::read(string);
+        let malformed =
+            !length.is_multiple_of(2) || length > maximum || (buffer.is_null() && length != 0);
+        if malformed {
+            let what = format!(
+                "the string at {:#x} has a Length of {length} and a MaximumLength of {maximum} bytes, and its buffer is at {:#x}",
+                string as u64, buffer as u64
+            );
+            let parameters = [0, self.call_site(), string as u64, 0];
+            self.report(RuleId::StringMalformed, parameters, what);
+        }
+        malformed
+    }
+
     pub(super) fn allocate_string(&self, bytes: u16) -> u64 {
         if self.must_fail() {
             return 0;

@@ -221,6 +221,7 @@ impl Machine {
         state.seh.segments.borrow_mut().truncate(place.segments);
         state.depth.set(place.depth);
         set!(self.cpu().area(), host_rsp = place.host_rsp);
+        self.leave_kernel();
         // SAFETY: the frame is one of this thread's, at a depth whose call from the host has not
         // returned; `place` is the host's state in that call. The host frames given up are those that
         // the module's documentation lists, which own nothing. The registers are what unwinding gave,

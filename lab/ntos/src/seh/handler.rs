@@ -12,9 +12,11 @@ use nt::seh::{
     EXCEPTION_UNWIND, ExceptionContinueExecution, ExceptionContinueSearch,
 };
 
+use super::frames::{Frame, Frames};
 use super::{Pending, Segment, Target};
 use crate::guest::{self, get, set};
 use crate::machine::Machine;
+use crate::unwind::Registers;
 
 /// Scopes of a function, at most: more are not a table.
 const MAX_SCOPES: u32 = 0x1_0000;
@@ -24,11 +26,11 @@ const EXECUTE_HANDLER: u32 = 1;
 /// A guarded range of code.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(C)]
-pub(super) struct Scope {
-    pub(super) begin: u32,
-    pub(super) end: u32,
-    pub(super) handler: u32,
-    pub(super) target: u32,
+struct Scope {
+    begin: u32,
+    end: u32,
+    handler: u32,
+    target: u32,
 }
 
 impl Scope {
@@ -42,7 +44,7 @@ impl Scope {
 }
 
 /// The scopes of a function, from one on.
-pub(super) fn scopes(data: u64, first: u32) -> impl Iterator<Item = (u32, Scope)> {
+fn scopes(data: u64, first: u32) -> impl Iterator<Item = (u32, Scope)> {
     let count = guest::read(data as *const u32).min(MAX_SCOPES);
     let table = (data + 4) as *const Scope;
     (first..count).map(move |index| (index, guest::read(table.wrapping_add(index as usize))))
@@ -74,6 +76,37 @@ impl Asked {
 }
 
 impl Machine {
+    /// Whether a `__try` with an `__except` covers a place in driver code, in its function or a caller's.
+    pub(crate) fn is_guarded(&self, registers: &Registers) -> bool {
+        let Some(thread) = self.running.get() else {
+            return false;
+        };
+        Frames::new(self, thread, *registers).any(|frame| {
+            let pc = frame.registers.rip.wrapping_sub(frame.image_base);
+            let handler = frame.handler.filter(|handler| handler.for_exceptions);
+            handler.is_some_and(|handler| self.has_except_at(&frame, handler.data, pc))
+        })
+    }
+
+    /// Whether handler data is a table of scopes, and one with an `__except` covers an rva.
+    ///
+    /// Other language handlers have other data: what does not fit the image is none.
+    fn has_except_at(&self, frame: &Frame, data: u64, pc: u64) -> bool {
+        let size = self.with_module(frame.image_base, |module| {
+            module.image.image().header().image_size
+        });
+        let size = size.unwrap_or(0);
+        let fits = |scope: &Scope| {
+            scope.begin < scope.end
+                && scope.end <= size
+                && scope.handler < size
+                && scope.target < size
+        };
+        scopes(data, 0)
+            .map_while(|(_, scope)| Some(scope).filter(fits))
+            .any(|scope| scope.is_except() && scope.covers(pc))
+    }
+
     /// `__C_specific_handler`: gives an `EXCEPTION_DISPOSITION`.
     pub(crate) fn c_specific_handler(
         &self,

@@ -32,7 +32,7 @@ const LINK: &[&str] = &[
 ];
 
 /// Builds a driver from a source in `tests/data`.
-pub fn build(source: &str, name: &str, defines: &[&str]) -> PathBuf {
+pub(crate) fn build(source: &str, name: &str, defines: &[&str]) -> PathBuf {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR"));
     let input = Path::new(env!("CARGO_MANIFEST_DIR"))
         .join("tests/data")
@@ -58,7 +58,7 @@ fn run(command: &mut Command, package: &str) {
 }
 
 /// Reads a built driver.
-pub fn read(path: &Path) -> DriverFile {
+pub(crate) fn read(path: &Path) -> DriverFile {
     let bytes = std::fs::read(path).expect("the linker wrote the driver");
     let image = Image::parse(&bytes).expect("a driver");
     DriverFile {
