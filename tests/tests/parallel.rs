@@ -29,18 +29,29 @@ fn all(machine: &Machine, files: &[FileId], calls: &[Call]) -> Vec<(u32, Vec<u8>
         let begun = begun.unwrap_or_else(|stopped| panic!("{stopped}"));
         requests.push((begun.expect("the client may"), *room));
     }
-    while requests.iter().any(|(request, _)| !machine.is_complete(request)) {
+    while requests
+        .iter()
+        .any(|(request, _)| !machine.is_complete(request))
+    {
         let next = machine.poll().unwrap_or_else(|stopped| panic!("{stopped}"));
-        let pending = requests.iter().any(|(request, _)| !machine.is_complete(request));
+        let pending = requests
+            .iter()
+            .any(|(request, _)| !machine.is_complete(request));
         if pending {
             let next = next.expect("somebody brings a pending request on");
-            machine.sleep_ns(next).unwrap_or_else(|stopped| panic!("{stopped}"));
+            machine
+                .sleep_ns(next)
+                .unwrap_or_else(|stopped| panic!("{stopped}"));
         }
     }
     let finish = |(request, room)| {
         let mut output = vec![0; room];
         let completion = machine.finish(request, &mut output);
-        let returned = if completion.status.is_error() { 0 } else { completion.information };
+        let returned = if completion.status.is_error() {
+            0
+        } else {
+            completion.information
+        };
         output.truncate(returned);
         (completion.status.to_u32(), output)
     };
@@ -52,7 +63,9 @@ fn the_safe_kernel_api_holds_up_when_its_driver_runs_in_parallel() {
     for host_threads in [2, 4] {
         let dock = e2e::dock("kernel-test-driver", options(host_threads));
         let machine = dock.machine();
-        let files: Vec<_> = (0..CLIENTS).map(|_| open(machine, protocol::DEVICE)).collect();
+        let files: Vec<_> = (0..CLIENTS)
+            .map(|_| open(machine, protocol::DEVICE))
+            .collect();
         let number = |n: u32| n.to_le_bytes().to_vec();
         let calls = [
             (protocol::POOL, number(40), 8),
@@ -72,7 +85,10 @@ fn the_safe_kernel_api_holds_up_when_its_driver_runs_in_parallel() {
         let mut output = [0; 12];
         let done = machine.ioctl(files[0], protocol::FILES, &[], &mut output);
         assert!(done.expect("no rule broken").status.is_success());
-        assert_eq!(output[..4], u32::try_from(CLIENTS).expect("few").to_le_bytes());
+        assert_eq!(
+            output[..4],
+            u32::try_from(CLIENTS).expect("few").to_le_bytes()
+        );
         unload_cleanly(dock);
     }
 }
@@ -82,14 +98,22 @@ fn wperf_clients_that_call_at_the_same_time_get_answers_and_break_nothing() {
     for host_threads in [2, 4] {
         let dock = e2e::wperf::dock(options(host_threads));
         let machine = dock.machine();
-        let clients = (0..CLIENTS).map(|n| Client { process: OWNER + n, ..ADMINISTRATOR });
+        let clients = (0..CLIENTS).map(|n| Client {
+            process: OWNER + n,
+            ..ADMINISTRATOR
+        });
         let files: Vec<FileId> = clients
-            .map(|client| match machine.open(CLIENT_PATH, READ_WRITE, client) {
-                Ok(Ok(file)) => file,
-                other => panic!("{CLIENT_PATH}: {other:?}"),
-            })
+            .map(
+                |client| match machine.open(CLIENT_PATH, READ_WRITE, client) {
+                    Ok(Ok(file)) => file,
+                    other => panic!("{CLIENT_PATH}: {other:?}"),
+                },
+            )
             .collect();
-        let handle = Handle { machine, file: files[0] };
+        let handle = Handle {
+            machine,
+            file: files[0],
+        };
         for round in 0..ROUNDS {
             // Whatever they answer to inputs of this length: alone or together, no rule is broken.
             for code in Ioctl::ALL {

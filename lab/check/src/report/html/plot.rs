@@ -58,7 +58,7 @@ fn draw_bars(bars: &[(u32, u64)], range: Range<u32>) -> Result<String, Box<dyn s
             .margin(8)
             .margin_right(28)
             .x_label_area_size(32)
-            .y_label_area_size(56)
+            .y_label_area_size(64)
             .build_cartesian_2d(range.into_segmented(), 0..top + top / 10 + 1)?;
         let label = |value: &SegmentValue<u32>| match value {
             SegmentValue::Exact(log) | SegmentValue::CenterOf(log) => {
@@ -117,13 +117,20 @@ fn draw(
             .margin(8)
             .margin_right(28)
             .x_label_area_size(32)
-            .y_label_area_size(56)
+            .y_label_area_size(64)
             .build_cartesian_2d(0..end, 0.0..top)?;
         chart
             .configure_mesh()
             .disable_x_mesh()
             .x_labels(6)
             .y_labels(5)
+            .y_label_formatter(&|value| {
+                if top < 10.0 {
+                    format!("{value:.1}")
+                } else {
+                    format!("{value:.0}")
+                }
+            })
             .axis_style(AXIS)
             .bold_line_style(AXIS.mix(0.3))
             .light_line_style(TRANSPARENT)
