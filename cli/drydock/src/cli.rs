@@ -2,7 +2,7 @@
 
 use clap::{Parser, Subcommand};
 
-use crate::{check, inspect, rules, run, serve, worker};
+use crate::{check, inspect, ioctl, rules, run, serve, worker};
 
 /// Runs and verifies Windows kernel drivers on Linux.
 #[derive(Debug, Parser)]
@@ -19,6 +19,8 @@ pub(crate) enum Command {
     Check(check::Arguments),
     /// Tell what a driver file is, what it needs, and what of that the lab lacks.
     Inspect(inspect::Arguments),
+    /// Dock a driver, send it control requests, and say what it answers.
+    Ioctl(ioctl::Arguments),
     /// List the rules that drivers are held to.
     Rules(rules::Arguments),
     /// Load a driver, run DriverEntry, unload it, and say what it did wrong or left behind.

@@ -54,7 +54,12 @@ pub(crate) fn report(result: anyhow::Result<()>) -> ExitCode {
 
 /// Whether the reader of the output has seen enough (`drydock … | head`).
 fn is_closed_pipe(error: &anyhow::Error) -> bool {
-    error
+    let closed = Some(std::io::ErrorKind::BrokenPipe);
+    let kind = error
         .downcast_ref::<std::io::Error>()
-        .is_some_and(|error| error.kind() == std::io::ErrorKind::BrokenPipe)
+        .map(std::io::Error::kind);
+    let of_json = error
+        .downcast_ref::<serde_json::Error>()
+        .and_then(serde_json::Error::io_error_kind);
+    kind == closed || of_json == closed
 }

@@ -3,9 +3,11 @@
 
 mod check;
 mod cli;
+mod confine;
 mod dock_options;
 mod exit;
 mod inspect;
+mod ioctl;
 mod provided;
 mod rules;
 mod run;
@@ -23,6 +25,7 @@ fn main() -> ExitCode {
     let result = match cli.command {
         Command::Check(arguments) => check::run(&arguments),
         Command::Inspect(arguments) => inspect::run(&arguments),
+        Command::Ioctl(arguments) => ioctl::run(&arguments),
         Command::Rules(arguments) => rules::run(&arguments),
         Command::Run(arguments) => run::run(&arguments),
         Command::Serve(arguments) => serve::run(&arguments),

@@ -1,9 +1,12 @@
 //! Where a scenario runs: a machine, the driver, and what is noted on the way.
 
+use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use lab_dock::Options;
-use lab_ntos::{Client, Driver, DriverFile, FileId, LoadError, Loaded, Machine, Request, Stopped};
+use lab_ntos::{
+    Client, Distribution, Driver, DriverFile, FileId, LoadError, Loaded, Machine, Request, Stopped,
+};
 use lab_verifier::RuleId;
 use nt::NTSTATUS;
 use rand::Rng;
@@ -63,6 +66,12 @@ pub struct Series {
     pub cycle_ns: Vec<u64>,
     /// Pool that the driver held after each step, in bytes.
     pub pool_bytes: Vec<u64>,
+    /// Calls of DPC routines by duration: below so many nanoseconds, a power of two.
+    #[serde(default)]
+    pub dpc: BTreeMap<u64, u64>,
+    /// Calls of interrupt routines, likewise.
+    #[serde(default)]
+    pub isr: BTreeMap<u64, u64>,
 }
 
 /// Why a scenario ends early.
@@ -317,12 +326,18 @@ impl<'a> Bench<'a> {
     fn cancel_ignored(&mut self, code: u32) -> Halt {
         let at = self.driver.zip(self.interface.control);
         let at = at.map(|(driver, rva)| Spot::from(&self.machine.place(driver, rva)));
-        self.outcome.findings.push(Found::by_check(
+        let found = Found::by_check(
             RuleId::CancelIgnored.rule(),
             [0x135, u64::from(code), 0, 0],
-            format!("request {code:#x} stayed pending, was cancelled, and did not complete within 60 s of the machine's time"),
+            format!(
+                "request {code:#x} stayed pending, was cancelled, and did not complete within 60 s of the machine's time"
+            ),
             at.unwrap_or_default(),
-        ));
+        );
+        self.outcome.findings.push(Found {
+            code: Some(code),
+            ..found
+        });
         Halt::Enough
     }
 
@@ -350,6 +365,9 @@ impl<'a> Bench<'a> {
         self.outcome
             .findings
             .extend(reported.iter().map(Found::from));
+        let latency = self.machine.latency();
+        self.outcome.series.dpc = by_duration(&latency.dpc);
+        self.outcome.series.isr = by_duration(&latency.isr);
         self.outcome.fallible_calls = self.machine.fallible_calls() - self.first_call;
         match result {
             Ok(()) => {}
@@ -366,4 +384,17 @@ impl<'a> Bench<'a> {
         }
         self.outcome
     }
+}
+
+/// Calls in buckets that are the same for every machine.
+fn by_duration(distribution: &Distribution) -> BTreeMap<u64, u64> {
+    let mut calls = BTreeMap::new();
+    for bucket in &distribution.buckets {
+        let below = bucket
+            .below_ns
+            .checked_next_power_of_two()
+            .unwrap_or(u64::MAX);
+        *calls.entry(below).or_default() += bucket.count;
+    }
+    calls
 }

@@ -164,7 +164,7 @@ pub fn replay(request: &Request, replay: &Replay) -> Result<Replayed, StartError
         Err(StartError::Lost(lost)) => Err(lost),
         Err(error) => return Err(error),
     };
-    let reproduced = ledger::comes_again(&replay.found, &result);
+    let reproduced = ledger::comes_again(&replay.found, &replay.case, &result);
     Ok(match result {
         Ok(outcome) => Replayed {
             reproduced,
@@ -173,7 +173,7 @@ pub fn replay(request: &Request, replay: &Replay) -> Result<Replayed, StartError
         },
         Err(lost) => Replayed {
             reproduced,
-            findings: vec![ledger::found_lost(&lost)],
+            findings: vec![ledger::found_lost(&replay.case, &lost)],
             could_not_run: None,
         },
     })

@@ -30,6 +30,9 @@ pub struct Found {
     pub text: String,
     /// How often it happened in its case.
     pub count: u64,
+    /// The control code it is about, where no place in the driver tells one from another.
+    #[serde(default)]
+    pub code: Option<u32>,
 }
 
 /// A place in driver code.
@@ -67,6 +70,7 @@ impl Found {
             stack: Vec::new(),
             text: String::new(),
             count: 1,
+            code: None,
         };
         let [p1, p2, p3, p4] = parameters;
         let place = match found.at {
@@ -114,6 +118,7 @@ impl Found {
                     .map(str::to_owned),
             );
         }
+        places.extend(self.code.map(|code| format!("{code:#x}")));
         Key(format!("{} {}", self.rule, places.join(" ")))
     }
 }
@@ -168,6 +173,7 @@ impl From<&Finding> for Found {
             stack: finding.stack.iter().map(Spot::from).collect(),
             text: finding.to_string(),
             count: finding.count,
+            code: None,
         }
     }
 }
@@ -185,6 +191,7 @@ impl From<&Leak> for Found {
             stack: Vec::new(),
             text: leak.to_string(),
             count: 1,
+            code: None,
         }
     }
 }

@@ -142,6 +142,12 @@ impl Dock {
         &self.machine
     }
 
+    /// What the driver offers; none once it is unloaded.
+    #[must_use]
+    pub fn survey(&self) -> Option<lab_ntos::Survey> {
+        Some(self.machine.survey(self.driver?))
+    }
+
     /// The driver's name.
     #[must_use]
     pub fn name(&self) -> &str {

@@ -5,6 +5,7 @@
 //! rule is a [`Finding`]; what a whole run amounts to is a [`Verdict`].
 #![forbid(unsafe_code)]
 
+mod assert;
 mod markdown;
 pub mod report;
 pub mod rules;

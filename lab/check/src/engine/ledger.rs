@@ -97,7 +97,9 @@ impl Ledger {
     /// The worker died while it loaded the driver for the first time.
     pub(super) fn lost_at_start(&mut self, lost: &Lost) {
         self.workers_lost += 1;
-        self.add(&Case::of("load-unload"), found_lost(lost));
+        let case = Case::of("load-unload");
+        let found = found_lost(&case, lost);
+        self.add(&case, found);
     }
 
     pub(super) fn meet(&mut self, scenario: &dyn Scenario) {
@@ -136,7 +138,7 @@ impl Ledger {
             }
             Err(lost) => {
                 self.workers_lost += 1;
-                self.add(case, found_lost(lost));
+                self.add(case, found_lost(case, lost));
                 true
             }
         };
@@ -161,6 +163,15 @@ impl Ledger {
         }
         extend(&mut self.series.cycle_ns, &outcome.series.cycle_ns);
         extend(&mut self.series.pool_bytes, &outcome.series.pool_bytes);
+        let more = [&outcome.series.dpc, &outcome.series.isr];
+        for (calls, more) in [&mut self.series.dpc, &mut self.series.isr]
+            .into_iter()
+            .zip(more)
+        {
+            for (below, count) in more {
+                *calls.entry(*below).or_default() += count;
+            }
+        }
         if let Some(why) = &outcome.could_not_run {
             self.warnings.insert(format!("{}: {why}", case.scenario));
         }
@@ -233,7 +244,7 @@ impl Ledger {
         let Some(reported) = self.findings.get_mut(index) else {
             return;
         };
-        reported.confirmation = if comes_again(&reported.found, result) {
+        reported.confirmation = if comes_again(&reported.found, &reported.case, result) {
             Confirmation::Confirmed
         } else {
             Confirmation::Unconfirmed
@@ -290,16 +301,16 @@ impl Ledger {
 }
 
 /// Whether a finding is among what a case came to.
-pub(crate) fn comes_again(found: &Found, result: &Result<Outcome, Lost>) -> bool {
+pub(crate) fn comes_again(found: &Found, case: &Case, result: &Result<Outcome, Lost>) -> bool {
     let key = found.key();
     match result {
         Ok(outcome) => outcome.findings.iter().any(|other| other.key() == key),
-        Err(lost) => found_lost(lost).key() == key,
+        Err(lost) => found_lost(case, lost).key() == key,
     }
 }
 
 /// A lost worker, as a finding.
-pub(crate) fn found_lost(lost: &Lost) -> Found {
+pub(crate) fn found_lost(case: &Case, lost: &Lost) -> Found {
     let (rule, parameters) = match lost.end {
         // The filter refused a system call of driver code, in a place from which no report could be made.
         End::Signal(signal) if signal == SIGSYS => (RuleId::SystemCall, [0xC000_0096, 0, 0, 0]),
@@ -315,7 +326,14 @@ pub(crate) fn found_lost(lost: &Lost) -> Found {
         End::Nonsense => (RuleId::WorkerLost, [4, 0, 0, 0]),
     };
     let what = format!("the worker was lost: {lost}");
-    Found::by_check(rule.rule(), parameters, what, Spot::default())
+    let code = match case.calls.as_slice() {
+        [call] => Some(call.code),
+        _ => None,
+    };
+    Found {
+        code,
+        ..Found::by_check(rule.rule(), parameters, what, Spot::default())
+    }
 }
 
 /// The signal of a refused system call.

@@ -190,6 +190,14 @@ fn plots(report: &CheckReport) -> Markup {
             "Pool held after each step",
             plot::line(&series.pool_bytes, "step", "KiB", 1024.0),
         ),
+        (
+            "Duration of DPC routines (host time)",
+            plot::bars(&series.dpc),
+        ),
+        (
+            "Duration of interrupt routines (host time)",
+            plot::bars(&series.isr),
+        ),
     ];
     let shown: Vec<_> = plots
         .iter()

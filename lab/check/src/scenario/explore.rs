@@ -63,7 +63,7 @@ impl Scenario for Explore {
             round(bench, &files, &mut random)?;
             bench.step();
         }
-        if random.next_u32() % 2 == 0 {
+        if random.next_u32().is_multiple_of(2) {
             bench.machine.sleep_ns(PAUSE_NS)?;
         }
         bench.unload()
@@ -87,7 +87,7 @@ fn round(
     }
     bench.machine.poll()?;
     for (request, call) in begun {
-        if random.next_u32() % 4 == 0 && !bench.machine.is_complete(&request) {
+        if random.next_u32().is_multiple_of(4) && !bench.machine.is_complete(&request) {
             bench.machine.cancel(&request)?;
         }
         bench.settle(request, call)?;

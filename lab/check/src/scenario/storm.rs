@@ -51,7 +51,7 @@ impl Scenario for Storm {
         let mut random = random(bench.case);
         let mut open: Vec<FileId> = Vec::new();
         for _ in 0..bench.case.iterations {
-            if open.len() < OPEN && random.next_u32() % 3 > 0 {
+            if open.len() < OPEN && !random.next_u32().is_multiple_of(3) {
                 open.extend(open_one(bench, &mut random)?);
             } else if !open.is_empty() {
                 let index = random.next_u32() as usize % open.len();
@@ -70,7 +70,7 @@ fn open_one(bench: &mut Bench<'_>, random: &mut XorShiftRng) -> Result<Option<Fi
     };
     let client = Client {
         process: 1000 + u64::from(random.next_u32() % 8) * 4,
-        privilege: if random.next_u32() % 4 == 0 {
+        privilege: if random.next_u32().is_multiple_of(4) {
             Privilege::User
         } else {
             Privilege::Administrator

@@ -1,6 +1,14 @@
 //! Plots as SVG.
 
-use plotters::prelude::*;
+use core::ops::Range;
+use std::collections::BTreeMap;
+
+use plotters::chart::ChartBuilder;
+use plotters::coord::ranged1d::{IntoSegmentedCoord, SegmentValue};
+use plotters::drawing::IntoDrawingArea;
+use plotters::prelude::SVGBackend;
+use plotters::series::{Histogram, LineSeries};
+use plotters::style::{Color, RGBColor, TRANSPARENT};
 
 /// Size of a plot, in units of its own.
 const SIZE: (u32, u32) = (520, 220);
@@ -30,6 +38,71 @@ pub(super) fn line(samples: &[u64], x: &str, y: &str, unit: f64) -> Option<Strin
     draw(&points, samples.len(), top, x, y).ok()
 }
 
+/// A bar for each duration that calls had: each bar is of calls below so many nanoseconds, a power of two.
+pub(super) fn bars(calls: &BTreeMap<u64, u64>) -> Option<String> {
+    let (first, last) = (calls.keys().next()?, calls.keys().next_back()?);
+    let logarithm = |below: u64| below.max(1).ilog2();
+    let bars: Vec<(u32, u64)> = calls
+        .iter()
+        .map(|(below, count)| (logarithm(*below), *count))
+        .collect();
+    draw_bars(&bars, logarithm(*first)..logarithm(*last) + 1).ok()
+}
+
+fn draw_bars(bars: &[(u32, u64)], range: Range<u32>) -> Result<String, Box<dyn std::error::Error>> {
+    let top = bars.iter().map(|(_, count)| *count).max().unwrap_or(1);
+    let mut svg = String::new();
+    {
+        let area = SVGBackend::with_string(&mut svg, SIZE).into_drawing_area();
+        let mut chart = ChartBuilder::on(&area)
+            .margin(8)
+            .margin_right(28)
+            .x_label_area_size(32)
+            .y_label_area_size(64)
+            .build_cartesian_2d(range.into_segmented(), 0..top + top / 10 + 1)?;
+        let label = |value: &SegmentValue<u32>| match value {
+            SegmentValue::Exact(log) | SegmentValue::CenterOf(log) => {
+                duration(1u64.checked_shl(*log).unwrap_or(0))
+            }
+            SegmentValue::Last => String::new(),
+        };
+        chart
+            .configure_mesh()
+            .disable_x_mesh()
+            .x_labels(10)
+            .y_labels(5)
+            .axis_style(AXIS)
+            .bold_line_style(AXIS.mix(0.3))
+            .light_line_style(TRANSPARENT)
+            .x_label_formatter(&label)
+            .x_desc("shorter than")
+            .y_desc("calls")
+            .draw()?;
+        let bars = Histogram::vertical(&chart)
+            .style(CURVE.filled())
+            .margin(3)
+            .data(bars.iter().copied());
+        chart.draw_series(bars)?;
+        area.present()?;
+    }
+    Ok(scalable(&svg))
+}
+
+/// A duration in few letters.
+fn duration(ns: u64) -> String {
+    match ns {
+        0..1_000 => format!("{ns} ns"),
+        1_000..1_000_000 => format!("{} µs", ns / 1_000),
+        _ => format!("{} ms", ns / 1_000_000),
+    }
+}
+
+/// Without the size in pixels it fills its figure.
+fn scalable(svg: &str) -> String {
+    let fixed = format!("width=\"{}\" height=\"{}\" ", SIZE.0, SIZE.1);
+    svg.replacen(&fixed, "", 1)
+}
+
 fn draw(
     points: &[(usize, f64)],
     end: usize,
@@ -42,14 +115,22 @@ fn draw(
         let area = SVGBackend::with_string(&mut svg, SIZE).into_drawing_area();
         let mut chart = ChartBuilder::on(&area)
             .margin(8)
+            .margin_right(28)
             .x_label_area_size(32)
-            .y_label_area_size(56)
+            .y_label_area_size(64)
             .build_cartesian_2d(0..end, 0.0..top)?;
         chart
             .configure_mesh()
             .disable_x_mesh()
             .x_labels(6)
             .y_labels(5)
+            .y_label_formatter(&|value| {
+                if top < 10.0 {
+                    format!("{value:.1}")
+                } else {
+                    format!("{value:.0}")
+                }
+            })
             .axis_style(AXIS)
             .bold_line_style(AXIS.mix(0.3))
             .light_line_style(TRANSPARENT)
@@ -59,14 +140,19 @@ fn draw(
         chart.draw_series(LineSeries::new(points.iter().copied(), &CURVE))?;
         area.present()?;
     }
-    // Without the size in pixels it fills its figure.
-    let fixed = format!("width=\"{}\" height=\"{}\" ", SIZE.0, SIZE.1);
-    Ok(svg.replacen(&fixed, "", 1))
+    Ok(scalable(&svg))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn bars_stand_where_calls_are() {
+        let svg = bars(&BTreeMap::from([(512, 9), (2048, 3)])).expect("two bars");
+        assert!(svg.contains("512 ns") && svg.contains("2 µs"), "{svg}");
+        assert_eq!(bars(&BTreeMap::new()), None);
+    }
 
     #[test]
     fn a_curve_is_one_svg_and_nothing_is_no_curve() {
