@@ -54,6 +54,8 @@ variables! {
     MmUserProbeAddress
     /// Last address of user programs.
     MmHighestUserAddress
+    /// First address of the kernel.
+    MmSystemRangeStart
     /// Build number of the kernel (UINT16).
     NtBuildNumber
     /// Kind of safe mode the system booted in (UINT32); 0 = none.
@@ -66,6 +68,8 @@ variables! {
     KdDebuggerNotPresent
     /// Whether the ANSI code page has double-byte characters (BOOLEAN).
     NlsMbCodePageTag
+    /// `HAL_DISPATCH`: services of the hardware abstraction layer that are not exported by name.
+    HalDispatchTable
     /// Points to `SE_EXPORTS`: well-known privileges and SIDs.
     SeExports
 }

@@ -31,10 +31,12 @@ pub mod data;
 pub mod dbg;
 pub mod ex;
 pub mod hal;
+pub mod interrupt;
 pub mod io;
 pub mod irp;
 pub mod ke;
 pub mod kpcr;
+pub mod lock;
 pub mod mm;
 pub mod ob;
 pub mod pnp;
@@ -43,6 +45,7 @@ pub mod ps;
 pub mod remlock;
 pub mod rtl;
 pub mod se;
+pub mod seh;
 pub mod status;
 pub mod stop;
 pub mod zw;
@@ -55,6 +58,7 @@ pub use status::NTSTATUS;
 pub fn contracts() -> impl Iterator<Item = &'static Contract> {
     [
         ke::CONTRACTS,
+        interrupt::CONTRACTS,
         ex::CONTRACTS,
         io::CONTRACTS,
         mm::CONTRACTS,
@@ -71,6 +75,8 @@ pub fn contracts() -> impl Iterator<Item = &'static Contract> {
         pnp::CONTRACTS,
         po::CONTRACTS,
         remlock::CONTRACTS,
+        lock::CONTRACTS,
+        seh::CONTRACTS,
     ]
     .into_iter()
     .flatten()

@@ -60,4 +60,10 @@ image! {
     fn MmAllocateContiguousMemorySpecifyCache(NumberOfBytes: usize, LowestAcceptableAddress: PHYSICAL_ADDRESS, HighestAcceptableAddress: PHYSICAL_ADDRESS, BoundaryAddressMultiple: PHYSICAL_ADDRESS, CacheType: i32) -> *mut c_void where irql <= DISPATCH_LEVEL, FAILS, ACQUIRES;
     /// Frees memory of `MmAllocateContiguousMemorySpecifyCache`; the length and cache type must be the same.
     fn MmFreeContiguousMemorySpecifyCache(BaseAddress: *mut c_void, NumberOfBytes: usize, CacheType: i32) where irql <= DISPATCH_LEVEL, RELEASES;
+    /// Locks the pageable section of a driver that an address is in; gives a handle for it.
+    fn MmLockPagableDataSection(AddressWithinSection: *mut c_void) -> *mut c_void where irql <= APC_LEVEL;
+    /// Locks a section again.
+    fn MmLockPagableSectionByHandle(ImageSectionHandle: *mut c_void) where irql <= APC_LEVEL;
+    /// Unlocks a section.
+    fn MmUnlockPagableImageSection(ImageSectionHandle: *mut c_void) where irql <= APC_LEVEL;
 }

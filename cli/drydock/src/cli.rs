@@ -2,7 +2,7 @@
 
 use clap::{Parser, Subcommand};
 
-use crate::{inspect, rules, run, serve, trace};
+use crate::{check, inspect, ioctl, rules, run, serve, trace, worker};
 
 /// Runs and verifies Windows kernel drivers on Linux.
 #[derive(Debug, Parser)]
@@ -15,8 +15,12 @@ pub(crate) struct Cli {
 /// One command, one module.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
+    /// Run a driver in many ways, each in a process of its own, and report what it does wrong.
+    Check(check::Arguments),
     /// Tell what a driver file is, what it needs, and what of that the lab lacks.
     Inspect(inspect::Arguments),
+    /// Dock a driver, send it control requests, and say what it answers.
+    Ioctl(ioctl::Arguments),
     /// List the rules that drivers are held to.
     Rules(rules::Arguments),
     /// Load a driver, run DriverEntry, unload it, and say what it did wrong or left behind.
@@ -25,6 +29,9 @@ pub(crate) enum Command {
     Serve(serve::Arguments),
     /// Show what a driver recorded: live from a docked one, or from a file.
     Trace(Box<trace::Arguments>),
+    /// Run cases for `drydock check`.
+    #[command(hide = true)]
+    Worker(worker::Arguments),
 }
 
-const EXIT_CODES: &str = "Exit codes: 0 done; 1 failed; 2 wrong usage; 3 the input is malformed; 4 the driver broke a rule.";
+const EXIT_CODES: &str = "Exit codes: 0 done; 1 failed; 2 wrong usage; 3 the input is malformed; 4 the driver broke a rule. `check` has its own: see its help.";

@@ -1,15 +1,19 @@
 //! `drydock`: runs and verifies Windows kernel drivers on Linux.
 #![forbid(unsafe_code)]
 
+mod check;
 mod cli;
+mod confine;
 mod dock_options;
 mod exit;
 mod inspect;
+mod ioctl;
 mod provided;
 mod rules;
 mod run;
 mod serve;
 mod trace;
+mod worker;
 
 use std::process::ExitCode;
 
@@ -20,11 +24,14 @@ use cli::{Cli, Command};
 fn main() -> ExitCode {
     let cli = Cli::parse();
     let result = match cli.command {
+        Command::Check(arguments) => check::run(&arguments),
         Command::Inspect(arguments) => inspect::run(&arguments),
+        Command::Ioctl(arguments) => ioctl::run(&arguments),
         Command::Rules(arguments) => rules::run(&arguments),
         Command::Run(arguments) => run::run(&arguments),
         Command::Serve(arguments) => serve::run(&arguments),
         Command::Trace(arguments) => trace::run(&arguments),
+        Command::Worker(arguments) => worker::run(&arguments),
     };
     exit::report(result)
 }

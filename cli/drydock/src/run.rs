@@ -1,6 +1,8 @@
 //! `drydock run`: load, `DriverEntry`, unload, verdict.
 
+use std::fs::File;
 use std::io::Write;
+use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
 use std::time::Instant;
 
@@ -11,6 +13,7 @@ use lab_ntos::{ClockKind, DriverFile, Footprint, LoadError, Loaded, Machine, Sto
 use lab_verifier::Verdict;
 use serde::Serialize;
 
+use crate::confine;
 use crate::dock_options::{MachineArguments, Pmu};
 use crate::exit::BrokenRules;
 
@@ -27,6 +30,9 @@ pub(crate) struct Arguments {
     pmu: Pmu,
     #[command(flatten)]
     machine: MachineArguments,
+    /// Do not confine the process.
+    #[arg(long)]
+    unconfined: bool,
     /// Print one JSON document.
     #[arg(long)]
     json: bool,
@@ -59,7 +65,9 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
     let read = lab_dock::read_driver(&arguments.driver)?;
     let options = arguments.machine.options(arguments.pmu, ClockKind::Virtual);
     let machine = options.machine(arguments.machine.debug_print())?;
-    let mut report = cycle(&machine, &read.driver, arguments)?;
+    let memory = Resident::open()?;
+    confine::unless(arguments.unconfined);
+    let mut report = cycle(&machine, &read.driver, arguments, &memory)?;
     let image = read.driver.loader.image();
     if image.header().checksum != image.computed_checksum() {
         let warning = "the checksum in the header is wrong: Windows refuses to load the driver";
@@ -80,11 +88,16 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
     }
 }
 
-fn cycle(machine: &Machine, driver: &DriverFile, arguments: &Arguments) -> anyhow::Result<Report> {
+fn cycle(
+    machine: &Machine,
+    driver: &DriverFile,
+    arguments: &Arguments,
+    memory: &Resident,
+) -> anyhow::Result<Report> {
     let progress = progress(arguments.cycles, arguments.json);
     let settle = arguments.cycles / 10;
     let mut before = machine.footprint();
-    let mut resident = resident_kib()?;
+    let mut resident = memory.kib()?;
     let mut verdict = Verdict::default();
     let mut entry_status = None;
     let mut completed = 0;
@@ -100,7 +113,7 @@ fn cycle(machine: &Machine, driver: &DriverFile, arguments: &Arguments) -> anyho
             before = machine.footprint();
         }
         if completed == settle {
-            resident = resident_kib()?;
+            resident = memory.kib()?;
         }
     }
     let held_after = held(&machine.footprint());
@@ -118,7 +131,7 @@ fn cycle(machine: &Machine, driver: &DriverFile, arguments: &Arguments) -> anyho
         entry_status,
         held_before: held(&before),
         held_after,
-        resident_growth_kib: resident_kib()? - resident,
+        resident_growth_kib: memory.kib()? - resident,
         symbols: None,
         clean: verdict.is_clean() && !has_grown,
         verdict,
@@ -194,16 +207,27 @@ fn progress(cycles: u64, json: bool) -> ProgressBar {
     ProgressBar::new(cycles).with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()))
 }
 
-/// Resident memory of this process.
-fn resident_kib() -> anyhow::Result<i64> {
-    let statm =
-        std::fs::read_to_string("/proc/self/statm").context("cannot read /proc/self/statm")?;
-    let pages: i64 = statm
-        .split(' ')
-        .nth(1)
-        .and_then(|field| field.parse().ok())
-        .context("/proc/self/statm is odd")?;
-    Ok(pages * 4)
+/// Resident memory of this process, from a file that is opened before files are out of reach.
+struct Resident(File);
+
+impl Resident {
+    fn open() -> anyhow::Result<Self> {
+        let statm = File::open("/proc/self/statm").context("cannot read /proc/self/statm")?;
+        Ok(Self(statm))
+    }
+
+    fn kib(&self) -> anyhow::Result<i64> {
+        let mut text = [0; 128];
+        let read = self.0.read_at(&mut text, 0);
+        let read = read.context("cannot read /proc/self/statm")?;
+        let text = String::from_utf8_lossy(&text[..read]);
+        let pages: i64 = text
+            .split(' ')
+            .nth(1)
+            .and_then(|field| field.parse().ok())
+            .context("/proc/self/statm is odd")?;
+        Ok(pages * 4)
+    }
 }
 
 fn print(out: &mut impl Write, report: &Report) -> std::io::Result<()> {

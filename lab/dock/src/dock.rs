@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use lab_devices::{HostPerf, Model, NoPmu, Registers, VirtualPmu};
 use lab_ntos::{
-    ClockKind, Config, Driver, DriverFile, LoadError, Loaded, Machine, MachineError, PoolLevel,
-    Stopped,
+    ClockKind, Config, Driver, DriverFile, Guard, LoadError, Loaded, Machine, MachineError,
+    PoolLevel, Stopped,
 };
 use lab_verifier::{Leak, Verdict};
 
@@ -38,6 +38,10 @@ pub struct Options {
     pub patch: bool,
     /// How strictly pool is checked.
     pub pool: PoolLevel,
+    /// Which side of a pool block ends at a guard page.
+    pub guard: Guard,
+    /// Host threads that run driver code at the same time; with more than one no run repeats.
+    pub host_threads: usize,
     /// Order in which processors run; 0 = round robin.
     pub seed: u64,
 }
@@ -52,6 +56,8 @@ impl Default for Options {
             hang_limit: Duration::from_secs(10),
             patch: true,
             pool: PoolLevel::Strict,
+            guard: Guard::End,
+            host_threads: 1,
             seed: 0,
         }
     }
@@ -101,9 +107,12 @@ impl Options {
             hang_limit: self.hang_limit,
             patch: self.patch,
             pool: self.pool,
+            guard: self.guard,
+            host_threads: self.host_threads,
             seed: self.seed,
             devices,
             debug_print: Box::new(debug_print),
+            ..Config::default()
         };
         Ok(Machine::new(config)?)
     }
@@ -131,6 +140,12 @@ impl Dock {
     #[must_use]
     pub fn machine(&self) -> &Machine {
         &self.machine
+    }
+
+    /// What the driver offers; none once it is unloaded.
+    #[must_use]
+    pub fn survey(&self) -> Option<lab_ntos::Survey> {
+        Some(self.machine.survey(self.driver?))
     }
 
     /// The driver's name.

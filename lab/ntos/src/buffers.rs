@@ -7,6 +7,7 @@
 
 use std::ptr;
 
+use crate::disclosure::FILL;
 use crate::{guest, memory};
 
 const PAGE: usize = 4096;
@@ -20,6 +21,8 @@ pub(crate) struct Buffer {
     map_len: usize,
     /// First byte; 16-byte aligned.
     pub(crate) address: u64,
+    /// The same byte for the lab: another address of a user program's buffer.
+    host: u64,
     pub(crate) len: usize,
 }
 
@@ -28,11 +31,8 @@ pub(crate) struct Buffers {
     free: Vec<u64>,
 }
 
-/// Fills what a request brings no data for, so that a driver that returns it unwritten is seen to.
-pub(crate) const UNINITIALIZED: u8 = 0xCB;
-
 impl Buffers {
-    /// A buffer with `data` at its start and [`UNINITIALIZED`] behind it.
+    /// A buffer with `data` at its start and [`FILL`] behind it.
     pub(crate) fn take(&mut self, data: &[u8], len: usize) -> std::io::Result<Buffer> {
         let len = len.max(data.len()).max(1);
         let map_len = if len <= LEN {
@@ -49,19 +49,9 @@ impl Buffers {
             Some(map) => map,
             None => map_guarded(map_len)?,
         };
-        let address = map + (map_len - len.next_multiple_of(16)) as u64;
-        guest::fill(address as *mut u8, data);
-        guest::set_bytes(
-            (address + data.len() as u64) as *mut u8,
-            UNINITIALIZED,
-            len - data.len(),
-        );
-        Ok(Buffer {
-            map,
-            map_len,
-            address,
-            len,
-        })
+        let buffer = Buffer::at_end(map, map, map_len, len);
+        buffer.fill(data);
+        Ok(buffer)
     }
 
     pub(crate) fn put(&mut self, buffer: Buffer) {
@@ -73,12 +63,52 @@ impl Buffers {
     }
 }
 
+/// Fills what a request brings no data for, so that a driver that returns it unwritten is seen to.
+fn fill_rest(address: u64, from: usize, len: usize) {
+    let aligned = from.next_multiple_of(FILL.len()).min(len);
+    for at in from..aligned {
+        guest::write((address + at as u64) as *mut u8, FILL[at % FILL.len()]);
+    }
+    for at in (aligned..len).step_by(FILL.len()) {
+        let rest = FILL.len().min(len - at);
+        guest::fill((address + at as u64) as *mut u8, &FILL[..rest]);
+    }
+}
+
 impl Buffer {
+    /// A buffer that ends where its mapping does; the lab has the mapping at `host`.
+    pub(crate) fn at_end(map: u64, host: u64, map_len: usize, len: usize) -> Self {
+        let offset = (map_len - len.next_multiple_of(16)) as u64;
+        Self {
+            map,
+            map_len,
+            address: map + offset,
+            host: host + offset,
+            len,
+        }
+    }
+
+    /// Puts `data` at the start and [`FILL`] behind it.
+    pub(crate) fn fill(&self, data: &[u8]) {
+        guest::fill(self.host as *mut u8, data);
+        fill_rest(self.host, data.len(), self.len);
+    }
+
+    /// Where its mapping starts.
+    pub(crate) fn map(&self) -> u64 {
+        self.map
+    }
+
+    /// Whether it is in a user program's part of the address space.
+    pub(crate) fn is_user(&self) -> bool {
+        memory::is_user(self.map)
+    }
+
     /// Copies from the start of the buffer.
     pub(crate) fn copy_to(&self, out: &mut [u8]) {
         let len = out.len().min(self.len);
         // SAFETY: the buffer has `len` bytes, is mapped, and the driver is done with it.
-        unsafe { ptr::copy_nonoverlapping(self.address as *const u8, out.as_mut_ptr(), len) };
+        unsafe { ptr::copy_nonoverlapping(self.host as *const u8, out.as_mut_ptr(), len) };
     }
 }
 

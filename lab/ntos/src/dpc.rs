@@ -1,10 +1,11 @@
 //! Deferred procedure calls.
 
-use lab_verifier::RuleId;
-use nt::ke::{DISPATCH_LEVEL, HighImportance, KDPC};
+use nt::ke::{HighImportance, KDPC};
 
 use crate::guest::{get, set};
+use crate::latency::Routine;
 use crate::machine::Machine;
+use crate::sched::State;
 
 /// `KDPC.Number` of a DPC bound to processor 0; 0 itself means "not bound".
 /// (On Windows the bias is the kernel's own business too.)
@@ -38,7 +39,8 @@ impl Machine {
             queue.push_back(address);
         }
         self.queued_dpcs.set(self.queued_dpcs.get() + 1);
-        self.request_schedule();
+        drop(queue);
+        self.nudge(target);
         true
     }
 
@@ -50,6 +52,8 @@ impl Machine {
                 queue.remove(position);
                 self.queued_dpcs.set(self.queued_dpcs.get() - 1);
                 set!(address as *mut KDPC, DpcData = std::ptr::null_mut());
+                drop(queue);
+                self.dpcs_settled();
                 return true;
             }
         }
@@ -64,14 +68,6 @@ impl Machine {
             };
             self.queued_dpcs.set(self.queued_dpcs.get() - 1);
             self.run_dpc(address);
-            if self.cpu().irql() != DISPATCH_LEVEL {
-                let irql = self.cpu().irql();
-                self.violate(
-                    RuleId::IrqlChanged,
-                    [address, u64::from(DISPATCH_LEVEL), u64::from(irql), 0],
-                    format!("a DPC routine returned at IRQL {irql}"),
-                );
-            }
         }
     }
 
@@ -87,11 +83,34 @@ impl Machine {
         // From here on the DPC can be queued again, also by its own routine.
         set!(dpc, DpcData = std::ptr::null_mut());
         self.count_dpc();
-        self.call(routine, arguments);
+        self.timed(Routine::Dpc, routine, arguments);
+    }
+
+    /// Waits on the running thread until no DPC is queued or running.
+    pub(crate) fn flush_dpcs(&self) {
+        let Some(id) = self.running.get() else { return };
+        self.flushing.set(self.flushing.get() + 1);
+        while self.dpcs_are_active() {
+            self.thread(id).state.set(State::Spinning(self.flush_key()));
+            self.yield_to_scheduler();
+        }
+        self.flushing.set(self.flushing.get() - 1);
+    }
+
+    /// Lets those go on that wait for DPCs, once there are none.
+    pub(crate) fn dpcs_settled(&self) {
+        if self.flushing.get() > 0 && !self.dpcs_are_active() {
+            self.wake_spinners(self.flush_key());
+        }
+    }
+
+    /// What a thread busy-waits for that flushes DPCs: no address of the driver's.
+    fn flush_key(&self) -> u64 {
+        (&raw const self.flushing) as u64
     }
 
     /// Whether a DPC is queued or running on any processor.
-    pub(crate) fn dpcs_are_active(&self) -> bool {
+    fn dpcs_are_active(&self) -> bool {
         self.queued_dpcs.get() > 0 || self.cpus.iter().any(|cpu| cpu.in_dpc.get())
     }
 }

@@ -16,10 +16,10 @@ use crate::irp::Origin;
 use crate::locate::{Module, Symbolize};
 use crate::machine::Machine;
 use crate::object::Kind;
-use crate::pool::Owner;
+use crate::paged::Pageable;
 use crate::process::SYSTEM_PROCESS;
 use crate::sched::{Job, Ran, State};
-use crate::thunk::{MAX_UNKNOWN_IMPORTS, thunks};
+use crate::thunk::MAX_UNKNOWN_IMPORTS;
 
 /// Value that the driver's stack cookie starts with (not Windows' default, which means "not initialised").
 const COOKIE: u64 = 0x0000_9D2C_7F31_B6A5;
@@ -62,6 +62,16 @@ pub struct Driver {
     base: u64,
 }
 
+impl Driver {
+    pub(crate) fn object(self) -> u64 {
+        self.object
+    }
+
+    pub(crate) fn base(self) -> u64 {
+        self.base
+    }
+}
+
 /// What loading came to.
 #[derive(Debug)]
 pub enum Loaded {
@@ -82,6 +92,7 @@ impl Machine {
             )));
         }
         let base = self.map_module(file)?;
+        self.check_sections(file.loader.image(), base);
         let driver = match self.make_driver_object(&file.name, base) {
             Ok(driver) => driver,
             Err(status) => {
@@ -110,6 +121,7 @@ impl Machine {
             let leaks = self.retire(driver);
             return Ok(Loaded::Failed(status, leaks));
         }
+        self.check_handlers(driver.object);
         self.finish_initialization(driver);
         Ok(Loaded::Running(driver))
     }
@@ -123,7 +135,8 @@ impl Machine {
             };
             known.unwrap_or_else(|| {
                 unknown.push(format!("{}!{}", import.dll, import.name));
-                thunks().unknown((unknown.len() - 1).min(MAX_UNKNOWN_IMPORTS - 1))
+                self.thunks()
+                    .unknown((unknown.len() - 1).min(MAX_UNKNOWN_IMPORTS - 1))
             })
         };
         let options = MapOptions {
@@ -147,19 +160,22 @@ impl Machine {
         if !image.analysis().kusd_references().is_empty() {
             self.shares_page.set(true);
         }
+        let pageable = Pageable::new(&image);
         let module = Module {
             name: file.name.clone(),
             image,
             symbols: file.symbols.clone(),
             unknown,
+            pageable,
         };
+        self.paging.became_resident();
         self.modules.borrow_mut().push(module);
         Ok(base)
     }
 
     /// Address to bind a kernel import to: a thunk, or a variable.
     fn resolve(&self, name: &str) -> Option<u64> {
-        thunks().address(name).or_else(|| self.variable(name))
+        self.thunks().address(name).or_else(|| self.variable(name))
     }
 
     fn make_driver_object(&self, name: &str, base: u64) -> Result<Driver, NTSTATUS> {
@@ -312,7 +328,7 @@ impl Machine {
                 taken_at,
             });
         };
-        for block in self.pool.borrow().live(Owner::Driver) {
+        for block in self.pool.borrow().live_of_driver() {
             add(RuleId::PoolLeak, block.describe(), block.allocated_at);
         }
         let mut device = get!(driver.object as *mut DRIVER_OBJECT, DeviceObject);
@@ -363,6 +379,9 @@ impl Machine {
         for dpc in self.cpus.iter().flat_map(|cpu| cpu.dpcs.borrow().clone()) {
             add(RuleId::DpcLeft, format!("DPC at {dpc:#x}"), 0);
         }
+        for (what, site) in self.connected() {
+            add(RuleId::InterruptLeft, what, site);
+        }
         let resources = self.resources.borrow();
         for item in resources.work_items.values() {
             add(RuleId::WorkItemLeft, "work item".into(), item.allocated_at);
@@ -384,8 +403,20 @@ impl Machine {
                 *site,
             );
         }
-        for (kind, site) in resources.all_held() {
-            add(RuleId::RegistrationLeft, kind.name().into(), site);
+        for (kind, _, site) in resources.all_held() {
+            add(kind.left(), kind.name().into(), site);
+        }
+        for lock in resources.remove_locks.values() {
+            for (tag, site) in &lock.held {
+                add(
+                    RuleId::RemoveLockLeft,
+                    format!("remove lock acquired with tag {tag:#x}"),
+                    *site,
+                );
+            }
+        }
+        for site in resources.shutdown.values() {
+            add(RuleId::ShutdownLeft, "shutdown notification".into(), *site);
         }
         for block in self.irps.borrow().live(Origin::Driver) {
             add(RuleId::IrpLeft, "IRP".into(), get!(block, allocated_at));
@@ -408,6 +439,7 @@ impl Machine {
             cpu.dpcs.borrow_mut().clear();
         }
         self.queued_dpcs.set(0);
+        self.disconnect_all();
         let mut device = get!(driver.object as *mut DRIVER_OBJECT, DeviceObject);
         while !device.is_null() {
             let next = get!(device, NextDevice);
@@ -424,6 +456,7 @@ impl Machine {
             self.free_irp(field!(block, irp));
         }
         self.reclaim_resources();
+        self.locks.clear();
     }
 
     /// Things the machine holds: for a test that nothing grows.

@@ -7,7 +7,8 @@ use nt::ke::DISPATCH_LEVEL;
 
 use crate::asm;
 use crate::fault::{Capture, GREGS};
-use crate::guest::{self, get};
+use crate::guest;
+use crate::layout::pending;
 use crate::machine::{Machine, current};
 
 /// What became of a trapped instruction.
@@ -29,6 +30,8 @@ const RSP: usize = libc::REG_RSP as usize;
 const RIP: usize = libc::REG_RIP as usize;
 const EFL: usize = libc::REG_EFL as usize;
 const INTERRUPT_FLAG: u64 = 0x200;
+/// The stepper's; a driver sees it clear.
+const TRAP_FLAG: u64 = 0x100;
 
 type Gregs = [i64; 23];
 
@@ -143,19 +146,14 @@ impl Machine {
     fn set_interrupts(&self, enabled: bool) -> Emulated {
         self.cpu().set_interrupts(u32::from(enabled));
         if enabled {
-            self.cpu().set_pending(1);
+            self.cpu().request(pending::SCHEDULE);
         }
         Emulated::Done
     }
 
-    fn interrupts_enabled(&self) -> bool {
-        let enabled: u32 = get!(self.cpu().area(), interrupts_enabled);
-        enabled != 0
-    }
-
     fn push_flags(&self, gregs: &mut Gregs) -> Emulated {
-        let mut flags = gregs[EFL].cast_unsigned() & !INTERRUPT_FLAG;
-        if self.interrupts_enabled() {
+        let mut flags = gregs[EFL].cast_unsigned() & !(INTERRUPT_FLAG | TRAP_FLAG);
+        if self.cpu().interrupts_enabled() {
             flags |= INTERRUPT_FLAG;
         }
         gregs[RSP] -= 8;
@@ -206,10 +204,11 @@ impl Machine {
     fn write_control(&self, register: Register, value: u64) -> Emulated {
         match (register, u8::try_from(value)) {
             (Register::CR8, Ok(irql)) if irql < 16 => {
-                self.cpu().set_irql(irql);
+                self.set_irql(irql);
                 if irql < DISPATCH_LEVEL {
-                    self.cpu().set_pending(1);
+                    self.restart_raised_time();
                 }
+                self.cpu().request(pending::SCHEDULE);
                 Emulated::Done
             }
             // Accepted and without effect: the lab has no page tables or protection to change.
@@ -295,33 +294,38 @@ fn port_in(instruction: &Instruction, gregs: &mut Gregs) -> Emulated {
 /// The access of a patched `rdmsr`, on the host stack.
 pub(crate) extern "sysv64" fn rdmsr_patched(index: u32, driver_stack: u64) -> u64 {
     let machine = current();
+    let _kernel = machine.in_kernel();
     let value = machine
         .devices
         .rdmsr(machine.current_cpu.get(), index, machine.clock.now_ns());
-    value.unwrap_or_else(|| machine.refuse_patched("rdmsr", "register", index, driver_stack))
+    value.unwrap_or_else(|| machine.refuse_patched(driver_stack))
 }
 
 /// The access of a patched `rdpmc`, on the host stack.
 pub(crate) extern "sysv64" fn rdpmc_patched(index: u32, driver_stack: u64) -> u64 {
     let machine = current();
+    let _kernel = machine.in_kernel();
     let value = machine
         .devices
         .rdpmc(machine.current_cpu.get(), index, machine.clock.now_ns());
-    value.unwrap_or_else(|| machine.refuse_patched("rdpmc", "counter", index, driver_stack))
+    value.unwrap_or_else(|| machine.refuse_patched(driver_stack))
 }
 
 /// The access of a patched `wrmsr`, on the host stack.
 pub(crate) extern "sysv64" fn wrmsr_patched(index: u32, value: u64, driver_stack: u64) {
     let machine = current();
+    let _kernel = machine.in_kernel();
     let (cpu, now) = (machine.current_cpu.get(), machine.clock.now_ns());
     if !machine.devices.wrmsr(cpu, index, value, now) {
-        machine.refuse_patched("wrmsr", "register", index, driver_stack);
+        machine.refuse_patched(driver_stack);
     }
 }
 
 /// A patched `cpuid`, on the host stack: gives rbx, and replaces the saved rax, rcx and rdx.
 pub(crate) extern "sysv64" fn cpuid_patched(leaf: u32, subleaf: u32, driver_stack: u64) -> u64 {
-    let [eax, ebx, ecx, edx] = current().cpuid_values(leaf, subleaf);
+    let machine = current();
+    let _kernel = machine.in_kernel();
+    let [eax, ebx, ecx, edx] = machine.cpuid_values(leaf, subleaf);
     for (word, value) in [
         (asm::SAVED_RAX, eax),
         (asm::SAVED_RCX, ecx),
@@ -333,24 +337,17 @@ pub(crate) extern "sysv64" fn cpuid_patched(leaf: u32, subleaf: u32, driver_stac
 }
 
 impl Machine {
-    fn refuse_patched(&self, instruction: &str, kind: &str, index: u32, driver_stack: u64) -> ! {
-        // Above the words that the routine saved is the return address into the trampoline.
-        let return_address = driver_stack + 8 * asm::SAVED_WORDS;
-        let rip = guest::read(return_address as *const u64);
-        let mut registers = crate::unwind::Registers { rip, gpr: [0; 16] };
-        registers.set_rsp(return_address + 8);
-        let what =
-            format!("{instruction} of {kind} {index:#x}, which this processor does not have");
-        self.stop_with(crate::locate::Raw {
-            rule: RuleId::PrivilegedInstruction,
-            parameters: [0xC000_0096, rip, u64::from(index), 0],
-            what,
-            registers,
-            access: None,
-            api: None,
-            after_call: false,
-            cpu: self.cpu_state(),
-            thread: self.running.get(),
-        })
+    /// Has a patched access fault as the instruction itself would: the routine returns to
+    /// [`asm::refused`] in place of the trampoline, with the driver's registers, and the fault handler
+    /// knows whose fault it is. Gives the value that leaves the result registers as they were (their
+    /// upper halves aside).
+    fn refuse_patched(&self, driver_stack: u64) -> u64 {
+        let word = |n: u64| (driver_stack + 8 * n) as *mut u64;
+        let site = guest::read(word(asm::SAVED_WORDS)) - 1;
+        let origin = self.with_module(site, |module| module.image.origin_of(site));
+        self.refused.set(origin.flatten().unwrap_or(site));
+        guest::write(word(asm::SAVED_WORDS), asm::refused as *const () as u64);
+        let low = |n| guest::read(word(n)) & 0xFFFF_FFFF;
+        low(asm::SAVED_RDX) << 32 | low(asm::SAVED_RAX)
     }
 }

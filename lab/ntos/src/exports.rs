@@ -7,6 +7,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use lab_verifier::RuleId;
 use nt::Export;
 
+use crate::guest;
 use crate::machine::current;
 
 mod cm;
@@ -15,21 +16,26 @@ pub(crate) mod data;
 mod dbg;
 pub(crate) mod ex;
 mod hal;
+pub(crate) mod hal_dispatch;
+mod interrupt;
 pub(crate) mod io;
 mod ke;
+mod lock;
 mod mm;
 mod ob;
 mod pnp;
 pub(crate) mod po;
 mod ps;
-mod remlock;
+pub(crate) mod remlock;
 mod rtl;
 mod se;
+mod seh;
 mod zw;
 
 /// Every export, in the order of `nt::contracts()`.
 pub(crate) fn all() -> impl Iterator<Item = Export> {
     ke::exports()
+        .chain(interrupt::exports())
         .chain(ex::exports())
         .chain(io::exports())
         .chain(mm::exports())
@@ -45,12 +51,21 @@ pub(crate) fn all() -> impl Iterator<Item = Export> {
         .chain(pnp::exports())
         .chain(po::exports())
         .chain(remlock::exports())
+        .chain(lock::exports())
+        .chain(seh::exports())
 }
 
-/// Runs the body of an export; a panic in it is a defect of the lab and must not reach the driver.
-pub(crate) fn guard<R>(body: impl FnOnce() -> R) -> R {
+/// Runs the body of an export. A panic in it is a defect of the lab and must not reach the driver;
+/// what is returned where an exception takes the place of the return is seen by nobody.
+pub(crate) fn guard<R: Default>(body: impl FnOnce() -> R) -> R {
+    guard_never(body).unwrap_or_default()
+}
+
+/// As [`guard`], for an export that never returns; `None` for an exception.
+pub(crate) fn guard_never<R>(body: impl FnOnce() -> R) -> Option<R> {
     match catch_unwind(AssertUnwindSafe(body)) {
-        Ok(result) => result,
+        Ok(result) => Some(result),
+        Err(payload) if payload.is::<guest::Raised>() => None,
         Err(payload) => {
             let text = payload
                 .downcast_ref::<&str>()
@@ -60,6 +75,14 @@ pub(crate) fn guard<R>(body: impl FnOnce() -> R) -> R {
             current().violate(RuleId::HostFault, [0; 4], what)
         }
     }
+}
+
+/// As [`attempt`](guest::attempt), for the whole of an export: an exception takes the place of its return.
+pub(crate) fn touch<R: Copy + Default, F: FnOnce() -> R + Copy>(body: F) -> R {
+    guest::attempt(body).unwrap_or_else(|fault| {
+        current().raise_fault(fault);
+        R::default()
+    })
 }
 
 /// Defines the exports of one table of `nt`.
@@ -76,7 +99,7 @@ macro_rules! exports {
         )*
         $(
             unsafe extern "efiapi" fn $nname($($narg: $nty),*) -> ! {
-                $crate::exports::guard(move || -> std::convert::Infallible { $nbody });
+                $crate::exports::guard_never(move || -> std::convert::Infallible { $nbody });
                 unreachable!("the body does not return")
             }
         )*

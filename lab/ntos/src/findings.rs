@@ -1,10 +1,10 @@
 //! What a machine has found: broken rules after which it goes on, and the one at which it stopped.
 
-use std::cell::{Cell, RefCell};
+use std::cell::{Cell, RefCell, RefMut};
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use lab_verifier::{Cpu as CpuState, Finding, RuleId};
+use lab_verifier::{Cpu as CpuState, Finding, RuleId, Trace};
 
 use crate::locate::Raw;
 use crate::machine::{Machine, thread_id};
@@ -57,18 +57,44 @@ impl Machine {
         self.note(&self.in_call(rule, parameters, what));
     }
 
+    /// As [`Self::report`], with other places that the finding is about.
+    pub(crate) fn report_with(
+        &self,
+        rule: RuleId,
+        parameters: [u64; 4],
+        what: String,
+        others: Vec<Trace>,
+    ) {
+        let raw = self.in_call(rule, parameters, what);
+        if let Some(mut finding) = self.note_new(&raw) {
+            finding.others = others;
+        }
+    }
+
+    /// As [`Self::report`], on account of the code before the return address `site`, found when that
+    /// code is no longer under way.
+    pub(crate) fn report_at(&self, rule: RuleId, parameters: [u64; 4], what: String, site: u64) {
+        self.note(&self.at_site(rule, parameters, what, site.saturating_sub(1)));
+    }
+
     /// Records a broken rule, or counts it if it was broken at that place before; the machine goes on.
     pub(crate) fn note(&self, raw: &Raw) {
+        self.note_new(raw);
+    }
+
+    /// As [`Self::note`]; the finding, if it is a new one.
+    fn note_new(&self, raw: &Raw) -> Option<RefMut<'_, Finding>> {
         let key = (raw.rule, raw.registers.rip);
         let known = self.found.seen.borrow().get(&key).copied();
         if let Some(index) = known {
             self.found.reported.borrow_mut()[index].count += 1;
-            return;
+            return None;
         }
         let finding = self.explain(raw);
         let mut reported = self.found.reported.borrow_mut();
         self.found.seen.borrow_mut().insert(key, reported.len());
         reported.push(finding);
+        RefMut::filter_map(reported, |reported| reported.last_mut()).ok()
     }
 
     /// The broken rules after which the machine went on, since it was made or they were last taken.
@@ -102,7 +128,7 @@ impl Machine {
             what,
             registers: CpuRegisters {
                 rip: site,
-                gpr: [0; 16],
+                ..CpuRegisters::NONE
             },
             access: None,
             api: None,

@@ -1,27 +1,23 @@
 //! I/O request packets: allocation, dispatch, completion.
-//!
-//! An IRP lies in a block of the lab's own, with the lab's record of it in
-//! front, where no driver looks. Blocks are recycled: an IOCTL costs no
-//! allocation.
-#![expect(unsafe_code, reason = "allocates the memory that IRPs live in")]
+
+mod check;
+mod store;
 
 use std::ptr;
 
-use lab_verifier::RuleId;
 use nt::NTSTATUS;
 use nt::io::{DO_BUFFERED_IO, DO_DIRECT_IO};
 use nt::irp::{
     DEVICE_OBJECT, IO_STACK_LOCATION, IO_TYPE_IRP, IRP, SL_INVOKE_ON_CANCEL, SL_INVOKE_ON_ERROR,
     SL_INVOKE_ON_SUCCESS, SL_PENDING_RETURNED,
 };
-use nt::status::{STATUS_INVALID_DEVICE_REQUEST, STATUS_MORE_PROCESSING_REQUIRED, STATUS_PENDING};
+use nt::status::{STATUS_INVALID_DEVICE_REQUEST, STATUS_MORE_PROCESSING_REQUIRED};
+use store::MAX_STACK;
+pub(crate) use store::{IrpBlock, Irps, block_of};
 
 use crate::guest::{self, field, get, set};
+use crate::locks::returned::Called;
 use crate::machine::Machine;
-
-/// Stack locations of an IRP, at most.
-const MAX_STACK: usize = 16;
-const MAGIC: u64 = 0x4B43_4F44_5952_4431;
 
 /// Where an IRP is in its life.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -44,62 +40,6 @@ pub(crate) enum Origin {
     Threaded,
 }
 
-/// An IRP and the lab's record of it.
-#[repr(C)]
-pub(crate) struct IrpBlock {
-    magic: u64,
-    pub(crate) phase: Phase,
-    pub(crate) origin: Origin,
-    /// Dispatch calls into drivers under way for it.
-    pub(crate) depth: u32,
-    /// Where it was allocated, and where completed.
-    pub(crate) allocated_at: u64,
-    pub(crate) completed_at: u64,
-    pub(crate) irp: IRP,
-    stack: [IO_STACK_LOCATION; MAX_STACK],
-}
-
-/// All IRPs of a machine.
-#[derive(Default)]
-pub(crate) struct Irps {
-    free: Vec<*mut IrpBlock>,
-    all: Vec<*mut IrpBlock>,
-}
-
-impl Irps {
-    fn take(&mut self) -> *mut IrpBlock {
-        if let Some(block) = self.free.pop() {
-            return block;
-        }
-        // SAFETY: every field of the block is an integer, a nullable pointer or a plain enum whose first variant is 0.
-        let block: Box<IrpBlock> = Box::new(unsafe { std::mem::zeroed() });
-        let block = Box::into_raw(block);
-        self.all.push(block);
-        block
-    }
-
-    pub(crate) fn live(&self, origin: Origin) -> impl Iterator<Item = *mut IrpBlock> {
-        self.all.iter().copied().filter(move |block| {
-            get!(*block, phase) != Phase::Free && get!(*block, origin) == origin
-        })
-    }
-}
-
-impl Drop for Irps {
-    fn drop(&mut self) {
-        for block in self.all.drain(..) {
-            // SAFETY: it came from `Box::into_raw` in `take` and is freed only here.
-            drop(unsafe { Box::from_raw(block) });
-        }
-    }
-}
-
-/// The block an IRP lies in.
-pub(crate) fn block_of(irp: *mut IRP) -> *mut IrpBlock {
-    irp.wrapping_byte_sub(std::mem::offset_of!(IrpBlock, irp))
-        .cast()
-}
-
 impl Machine {
     /// An initialised IRP with room for `stack_size` locations, or null when that is too many.
     pub(crate) fn allocate_irp(&self, stack_size: i8, origin: Origin, site: u64) -> *mut IRP {
@@ -107,11 +47,17 @@ impl Machine {
         if count == 0 || count > MAX_STACK {
             return ptr::null_mut();
         }
-        let block = self.irps.borrow_mut().take();
-        set!(block, magic = MAGIC);
+        let taken = self.irps.borrow_mut().take();
+        let Ok((block, touched)) = taken else {
+            return ptr::null_mut();
+        };
+        if touched {
+            self.report_touched(block);
+        }
         set!(block, phase = Phase::Active);
         set!(block, origin = origin);
         set!(block, depth = 0);
+        set!(block, in_flight = false);
         set!(block, allocated_at = site);
         set!(block, completed_at = 0);
         let irp = field!(block, irp);
@@ -137,38 +83,21 @@ impl Machine {
     pub(crate) fn free_irp(&self, irp: *mut IRP) {
         let block = block_of(irp);
         set!(block, phase = Phase::Free);
-        set!(block, magic = 0);
-        self.irps.borrow_mut().free.push(block);
-    }
-
-    /// The lab's record of an IRP that a driver passed; stops when it is none.
-    pub(crate) fn irp_block(&self, irp: *mut IRP) -> *mut IrpBlock {
-        let block = block_of(irp);
-        if irp.is_null() || get!(block, magic) != MAGIC {
-            self.violate(
-                RuleId::BadObject,
-                [irp as u64, 0, 0, 0],
-                format!("{:#x} is not an IRP, or one that was freed", irp as u64),
-            );
-        }
-        block
+        self.irps.borrow_mut().put(block);
     }
 
     /// `IoCallDriver`: moves to the next stack location and calls the device's driver.
     pub(crate) fn call_device(&self, device: *mut DEVICE_OBJECT, irp: *mut IRP) -> NTSTATUS {
         let block = self.irp_block(irp);
         let location = get!(irp, CurrentLocation) - 1;
-        if location <= 0 {
-            self.violate(
-                RuleId::IrpStack,
-                [irp as u64, device as u64, 0, 0],
-                "an IRP was passed on with no stack location left".into(),
-            );
-        }
+        self.check_location(device, irp, location);
+        self.check_forwarding(block);
         let stack = get!(irp, CurrentStackLocation).wrapping_sub(1);
         set!(irp, CurrentLocation = location);
         set!(irp, CurrentStackLocation = stack);
         set!(stack, DeviceObject = device);
+        set!(block, in_flight = true);
+        Self::note_asked(block, location, stack);
         let driver = get!(device, DriverObject);
         let major = usize::from(get!(stack, MajorFunction).min(nt::irp::IRP_MJ_MAXIMUM_FUNCTION));
         let dispatch =
@@ -178,63 +107,13 @@ impl Machine {
             return self.fail_irp(irp, STATUS_INVALID_DEVICE_REQUEST);
         }
         set!(block, depth = get!(block, depth) + 1);
-        let result = self.call(dispatch, [device as u64, irp as u64, 0, 0]);
-        #[expect(
-            clippy::cast_possible_truncation,
-            reason = "an NTSTATUS is the low half of rax"
-        )]
-        let status = NTSTATUS::from_u32(result as u32);
-        self.check_dispatch(block, status);
+        set!(block, dispatch = dispatch);
+        let arguments = [device as u64, irp as u64, 0, 0];
+        let called = Called::Dispatch(device as u64);
+        let result = self.call_as(called, dispatch, arguments, self.irql());
+        let status = status_of(result);
+        self.check_dispatch(block, dispatch, status);
         status
-    }
-
-    /// What must hold when a dispatch routine returns.
-    fn check_dispatch(&self, block: *mut IrpBlock, status: NTSTATUS) {
-        let irp = field!(block, irp);
-        let depth = get!(block, depth) - 1;
-        set!(block, depth = depth);
-        if depth > 0 || get!(block, phase) == Phase::Free {
-            return;
-        }
-        let completed = get!(block, phase) == Phase::Completed;
-        if completed && status != STATUS_PENDING && status != get!(irp, IoStatus.Status) {
-            self.violate(
-                RuleId::IrpStatusMismatch,
-                [irp as u64, u64::from(status.to_u32()), 0, 0],
-                format!(
-                    "dispatch returned {status}, the IRP was completed with {}",
-                    get!(irp, IoStatus.Status)
-                ),
-            );
-        }
-        if !completed && status != STATUS_PENDING {
-            self.violate(
-                RuleId::IrpNeverCompleted,
-                [irp as u64, u64::from(status.to_u32()), 0, 0],
-                format!("dispatch returned {status} for an IRP that is not completed"),
-            );
-        }
-        self.check_pending(irp, status, completed);
-    }
-
-    fn check_pending(&self, irp: *mut IRP, status: NTSTATUS, completed: bool) {
-        let marked = if completed {
-            get!(irp, PendingReturned) != 0
-        } else {
-            get!(get!(irp, CurrentStackLocation), Control) & SL_PENDING_RETURNED != 0
-        };
-        if marked != (status == STATUS_PENDING) {
-            let how = if marked {
-                "marked pending"
-            } else {
-                "not marked pending"
-            };
-            self.violate(
-                RuleId::IrpPendingMismatch,
-                [irp as u64, u64::from(status.to_u32()), 0, 0],
-                format!("dispatch returned {status} for an IRP that is {how}"),
-            );
-        }
     }
 
     /// Completes an IRP on behalf of a driver that has no routine for it.
@@ -247,8 +126,10 @@ impl Machine {
 
     /// `IoCompleteRequest`: walks the completion routines, then ends the request.
     pub(crate) fn complete_irp(&self, irp: *mut IRP) {
-        let block = self.irp_block(irp);
-        self.check_completion(block);
+        if !self.check_completion(irp) {
+            return;
+        }
+        let block = block_of(irp);
         let count = get!(irp, StackCount);
         while get!(irp, CurrentLocation) <= count {
             let stack = get!(irp, CurrentStackLocation);
@@ -258,13 +139,22 @@ impl Machine {
             );
             set!(irp, CurrentLocation = get!(irp, CurrentLocation) + 1);
             set!(irp, CurrentStackLocation = stack.wrapping_add(1));
+            // At the top it belongs to whoever made it, who may free it now.
+            set!(block, in_flight = get!(irp, CurrentLocation) <= count);
             if self.completion_routine(irp, stack) == STATUS_MORE_PROCESSING_REQUIRED {
                 return;
             }
         }
+        // Completed by the kernel itself: anything but zero will do.
+        set!(block, completed_at = self.call_site().max(1));
+        set!(block, outcome = get!(irp, IoStatus));
+        set!(block, pending_returned = get!(irp, PendingReturned) != 0);
+        set!(block, mdl = get!(irp, MdlAddress));
         set!(block, phase = Phase::Completed);
-        set!(block, completed_at = self.call_site());
         self.end_request(block);
+        if get!(block, origin) == Origin::Request {
+            self.irps.borrow().seal(block);
+        }
     }
 
     /// Calls the completion routine of the location that was just left, if it is asked for.
@@ -275,7 +165,7 @@ impl Machine {
             || (!status.is_success() && control & SL_INVOKE_ON_ERROR != 0)
             || (get!(irp, Cancel) != 0 && control & SL_INVOKE_ON_CANCEL != 0);
         let Some(routine) = get!(stack, CompletionRoutine).filter(|_| wanted) else {
-            return nt::status::STATUS_SUCCESS;
+            return self.no_completion_routine(irp);
         };
         let above = get!(irp, CurrentStackLocation);
         let device = if get!(irp, CurrentLocation) > get!(irp, StackCount) {
@@ -284,43 +174,39 @@ impl Machine {
             get!(above, DeviceObject)
         };
         let context = get!(stack, Context);
-        let result = self.call(
-            routine as usize as u64,
-            [device as u64, irp as u64, context as u64, 0],
-        );
-        #[expect(
-            clippy::cast_possible_truncation,
-            reason = "an NTSTATUS is the low half of rax"
-        )]
-        let status = NTSTATUS::from_u32(result as u32);
+        let routine = routine as usize as u64;
+        let arguments = [device as u64, irp as u64, context as u64, 0];
+        let result = self.call_as(Called::Completion, routine, arguments, self.irql());
+        let status = status_of(result);
+        if status != STATUS_MORE_PROCESSING_REQUIRED {
+            self.check_pending_propagated(irp, routine);
+        }
         status
     }
 
-    fn check_completion(&self, block: *mut IrpBlock) {
-        let irp = field!(block, irp);
-        let status = get!(irp, IoStatus.Status);
-        if get!(block, phase) == Phase::Completed {
-            self.violate(
-                RuleId::IrpCompletedTwice,
-                [irp as u64, get!(block, completed_at), 0, 0],
-                "an IRP was completed that is completed already".into(),
-            );
+    /// Without a routine, the I/O manager hands the pending mark up.
+    fn no_completion_routine(&self, irp: *mut IRP) -> NTSTATUS {
+        let has_upper = get!(irp, CurrentLocation) <= get!(irp, StackCount);
+        if has_upper && get!(irp, PendingReturned) != 0 {
+            let stack = get!(irp, CurrentStackLocation);
+            set!(stack, Control = get!(stack, Control) | SL_PENDING_RETURNED);
         }
-        if status == STATUS_PENDING || status.to_u32() == u32::MAX {
-            self.violate(
-                RuleId::IrpBadStatus,
-                [irp as u64, u64::from(status.to_u32()), 0, 0],
-                format!("an IRP was completed with {status}"),
-            );
-        }
-        if get!(irp, CancelRoutine).is_some() {
-            self.violate(
-                RuleId::IrpCancelRoutineLeft,
-                [irp as u64, 0, 0, 0],
-                "an IRP was completed whose cancel routine is still set".into(),
-            );
-        }
+        nt::status::STATUS_SUCCESS
     }
+}
+
+/// The location that an IRP came to its first driver with.
+pub(crate) fn first_location(irp: *mut IRP) -> *mut IO_STACK_LOCATION {
+    let ahead = i16::from(get!(irp, StackCount)) - i16::from(get!(irp, CurrentLocation));
+    get!(irp, CurrentStackLocation).wrapping_offset(isize::from(ahead))
+}
+
+fn status_of(result: u64) -> NTSTATUS {
+    #[expect(
+        clippy::cast_possible_truncation,
+        reason = "an NTSTATUS is the low half of rax"
+    )]
+    NTSTATUS::from_u32(result as u32)
 }
 
 /// How a device wants the buffers of reads and writes.

@@ -7,6 +7,8 @@ use lab_verifier::{Access, Cpu, Finding, Frame, RuleId};
 
 use crate::guest;
 use crate::machine::Machine;
+use crate::memory;
+use crate::paged::Pageable;
 use crate::sched::ThreadId;
 use crate::thunk::thunks;
 use crate::unwind::{self, Function, Memory, Registers};
@@ -38,6 +40,8 @@ pub(crate) struct Module {
     pub(crate) symbols: Option<Rc<dyn Symbolize>>,
     /// Names of the imports that nobody provides, by their number.
     pub(crate) unknown: Vec<String>,
+    /// Its `PAGE…` sections.
+    pub(crate) pageable: Pageable,
 }
 
 /// A broken rule as it was caught: plain data, to be explained later.
@@ -102,22 +106,40 @@ impl Machine {
 
     /// The callers of a place in driver code, itself first.
     fn stack(&self, raw: &Raw) -> Vec<Frame> {
+        let addresses = self.addresses(raw.registers, raw.thread, raw.after_call);
+        addresses
+            .into_iter()
+            .map(|inside| self.frame(inside))
+            .collect()
+    }
+
+    /// Return addresses of the kernel call under way, innermost first.
+    pub(crate) fn call_stack(&self) -> Vec<u64> {
+        let inside = self.addresses(self.call_registers(), self.running.get(), true);
+        inside.into_iter().map(|address| address + 1).collect()
+    }
+
+    /// Addresses inside the instructions of a call stack, innermost first.
+    fn addresses(
+        &self,
+        mut registers: Registers,
+        thread: Option<ThreadId>,
+        after_call: bool,
+    ) -> Vec<u64> {
         let memory = Walk {
             machine: self,
-            thread: raw.thread,
+            thread,
         };
-        let mut registers = raw.registers;
-        let mut frames = Vec::new();
-        while frames.len() < MAX_FRAMES && self.with_module(registers.rip, |_| ()).is_some() {
+        let mut addresses = Vec::new();
+        while addresses.len() < MAX_FRAMES && self.with_module(registers.rip, |_| ()).is_some() {
             // A return address may be one past a call that ends its function.
-            let after_call = raw.after_call || !frames.is_empty();
-            let inside = registers.rip - u64::from(after_call);
-            frames.push(self.frame(inside));
+            let after_call = after_call || !addresses.is_empty();
+            addresses.push(registers.rip - u64::from(after_call));
             if unwind::step(&memory, &mut registers).is_none() {
                 break;
             }
         }
-        frames
+        addresses
     }
 
     /// The disassembled instruction at an address of a driver, as the file has it.
@@ -177,6 +199,10 @@ impl Machine {
             }
             return Some(text);
         }
+        if memory::is_user(address) {
+            let known = self.kernel_address_of(address).is_some();
+            return known.then(|| "a user program's buffer".into());
+        }
         self.with_module(address, |module| {
             let rva = module.image.rva_of(address)?;
             let section = module.image.image().section_at(rva)?;
@@ -186,9 +212,9 @@ impl Machine {
 }
 
 /// Memory of a machine as the unwinder reads it.
-struct Walk<'a> {
-    machine: &'a Machine,
-    thread: Option<ThreadId>,
+pub(crate) struct Walk<'a> {
+    pub(crate) machine: &'a Machine,
+    pub(crate) thread: Option<ThreadId>,
 }
 
 impl Memory for Walk<'_> {
@@ -200,6 +226,7 @@ impl Memory for Walk<'_> {
             Some(Function {
                 image_base: image.base(),
                 begin: image.address_of(entry.begin),
+                end: image.address_of(entry.end),
                 unwind: image.address_of(entry.unwind),
             })
         })?
@@ -210,6 +237,10 @@ impl Memory for Walk<'_> {
             let rva = module.image.rva_of(address)?;
             module.image.image().stored_from(rva)?.first().copied()
         })?
+    }
+
+    fn code(&self, rip: u64) -> Option<Vec<u8>> {
+        self.machine.original_code(rip)
     }
 
     fn stack_word(&self, address: u64) -> Option<u64> {

@@ -15,18 +15,25 @@ use crate::fault;
 use crate::files::Files;
 use crate::findings::{Found, Stopped};
 use crate::guest::{self, get};
+use crate::interrupt::Interrupts;
 use crate::irp::Irps;
-use crate::layout::Slot;
+use crate::latency::Latencies;
+use crate::layout::{Slot, pending};
 use crate::locate::Module;
+use crate::locks::Locks;
 use crate::object::Objects;
-use crate::pool::{Pool, PoolLevel};
+use crate::paged::Paging;
+use crate::parallel::Parallel;
+use crate::pool::{Guard, Pool, PoolLevel};
 use crate::process::{Process, SYSTEM_PROCESS};
 use crate::resources::Resources;
 use crate::sched::{Thread, ThreadId};
-use crate::thunk::thunks;
+use crate::step::Stepper;
+use crate::thunk::{Thunks, locking_thunks, thunks};
 use crate::timer::Timers;
 use crate::unwind::Registers as CpuRegisters;
-use crate::watchdog::{self, Watch};
+use crate::user::UserMemory;
+use crate::watchdog::{self, Limits, Watch};
 
 /// How a machine is made.
 pub struct Config {
@@ -36,11 +43,20 @@ pub struct Config {
     pub clock: ClockKind,
     /// How strictly pool is checked.
     pub pool: PoolLevel,
-    /// Processor time that a driver may run without giving control back. One host thread has one
-    /// limit: that of its first machine.
+    /// Which side of a pool block ends at a guard page; a thorough check runs both ways.
+    pub guard: Guard,
+    /// Whether paged pool and `PAGE…` sections are taken away at `DISPATCH_LEVEL` and above, as by
+    /// Driver Verifier's force IRQL checking. 6–12 µs for a raise of the IRQL after they were used.
+    pub force_irql: bool,
+    /// Processor time that a driver may run without giving control back.
     pub hang_limit: Duration,
+    /// Processor time that its routines may take at raised IRQL.
+    pub limits: Limits,
     /// Whether privileged instructions become jumps where that is safe; otherwise each one traps.
     pub patch: bool,
+    /// Host threads that run driver code at the same time, at most one per processor: with more than
+    /// one, what the driver's code does between kernel calls truly overlaps, and no run repeats.
+    pub host_threads: usize,
     /// Order in which processors run: 0 = round robin, else pseudo-random.
     pub seed: u64,
     /// What its processors' model-specific registers are.
@@ -55,8 +71,12 @@ impl Default for Config {
             cpus: 4,
             clock: ClockKind::Virtual,
             pool: PoolLevel::Strict,
+            guard: Guard::End,
+            force_irql: true,
             hang_limit: Duration::from_secs(10),
+            limits: Limits::default(),
             patch: true,
+            host_threads: 1,
             seed: 0,
             devices: Box::new(NoPmu),
             debug_print: Box::new(|_| {}),
@@ -90,11 +110,24 @@ pub struct Machine {
     /// Contexts that are on a processor.
     pub(crate) active: Cell<u32>,
     pub(crate) queued_dpcs: Cell<u32>,
+    /// Threads that wait until no DPC is queued or running.
+    pub(crate) flushing: Cell<u32>,
+    /// Interrupts that are pending on any processor.
+    pub(crate) raised: Cell<u32>,
+    pub(crate) interrupts: RefCell<Interrupts>,
+    pub(crate) stepper: Stepper,
+    pub(crate) parallel: Parallel,
+    /// A context that goes on when nothing else can.
+    pub(crate) held: Cell<Option<ThreadId>>,
+    pub(crate) latencies: Latencies,
     pub(crate) current_cpu: Cell<usize>,
     /// Processor that `gs` points at.
     pub(crate) gs_cpu: Cell<usize>,
     /// The context that runs now; `None` while the scheduler does.
     pub(crate) running: Cell<Option<ThreadId>>,
+    /// Whether the running context is on another processor than its own, called there by an
+    /// interprocessor interrupt: nothing else may run before it is back.
+    pub(crate) visiting: Cell<bool>,
     /// Saved stack pointer of the scheduler.
     pub(crate) main_rsp: Cell<u64>,
     pub(crate) schedule_seed: Cell<u64>,
@@ -103,29 +136,38 @@ pub struct Machine {
     pub(crate) waiters: RefCell<HashMap<u64, VecDeque<ThreadId>>>,
     pub(crate) pool: RefCell<Pool>,
     pub(crate) buffers: RefCell<Buffers>,
+    pub(crate) user: RefCell<UserMemory>,
+    /// Whether a loaded driver has the bounds of user memory to compare addresses with itself.
+    pub(crate) probes_inline: Cell<bool>,
+    pub(crate) paging: Paging,
     pub(crate) objects: RefCell<Objects>,
     pub(crate) irps: RefCell<Irps>,
     pub(crate) processes: RefCell<Vec<Process>>,
     pub(crate) files: RefCell<Files>,
     pub(crate) modules: RefCell<Vec<Module>>,
     pub(crate) resources: RefCell<Resources>,
-    /// The system cancel spin lock, where drivers can't see it.
+    pub(crate) locks: Locks,
     /// Whether a loaded driver reads times from the shared page.
     pub(crate) shares_page: Cell<bool>,
+    /// The system cancel spin lock, where drivers can't see it.
     pub(crate) cancel_lock: Box<Cell<usize>>,
     pub(crate) devices: Box<dyn Registers>,
     /// What the host's processor says of itself, by leaf and subleaf.
     pub(crate) host_cpuid: RefCell<HashMap<(u32, u32), [u32; 4]>>,
     pub(crate) patch: bool,
+    /// Address of the patched instruction that was refused last.
+    pub(crate) refused: Cell<u64>,
     pub(crate) debug_print: Box<dyn Fn(&str)>,
     pub(crate) found: Found,
     dpcs_run: Cell<u64>,
     /// Switches to a context since the machine was made.
     pub(crate) switches: Cell<u64>,
+    /// Digest of which context ran where, in order.
+    pub(crate) schedule_hash: Cell<u64>,
     pub(crate) watch: Watch,
     /// Fallible kernel calls made so far, and the one to fail.
     fallible: Cell<u64>,
-    fail_at: Cell<Option<u64>>,
+    fail_at: Cell<[Option<u64>; 2]>,
 }
 
 thread_local! {
@@ -160,7 +202,7 @@ impl Machine {
             return Err(MachineError::Cpus(config.cpus));
         }
         fault::install();
-        watchdog::start(config.hang_limit);
+        watchdog::start();
         let mut machine = Box::new(Self {
             cpus: Vec::new(),
             threads: FrozenVec::new(),
@@ -168,34 +210,48 @@ impl Machine {
             ready: RefCell::default(),
             active: Cell::new(0),
             queued_dpcs: Cell::new(0),
+            flushing: Cell::new(0),
+            raised: Cell::new(0),
+            interrupts: RefCell::default(),
+            stepper: Stepper::default(),
+            parallel: Parallel::new(config.host_threads.min(config.cpus)),
+            held: Cell::new(None),
+            latencies: Latencies::default(),
             current_cpu: Cell::new(0),
             gs_cpu: Cell::new(usize::MAX),
             running: Cell::new(None),
+            visiting: Cell::new(false),
             main_rsp: Cell::new(0),
             schedule_seed: Cell::new(config.seed),
             clock: Clock::new(config.clock),
             timers: RefCell::default(),
             waiters: RefCell::default(),
-            pool: RefCell::new(Pool::new(config.pool)?),
+            pool: RefCell::new(Pool::new(config.pool, config.guard)?),
             buffers: RefCell::default(),
+            user: RefCell::default(),
+            probes_inline: Cell::new(false),
+            paging: Paging::new(config.force_irql),
             objects: RefCell::default(),
-            irps: RefCell::default(),
+            irps: RefCell::new(Irps::new(config.pool)),
             processes: RefCell::default(),
             files: RefCell::default(),
             modules: RefCell::default(),
             resources: RefCell::default(),
+            locks: Locks::default(),
             shares_page: Cell::new(false),
             cancel_lock: Box::default(),
             devices: config.devices,
             host_cpuid: RefCell::default(),
             patch: config.patch,
+            refused: Cell::new(0),
             debug_print: config.debug_print,
             found: Found::default(),
             dpcs_run: Cell::new(0),
             switches: Cell::new(0),
-            watch: Watch::default(),
+            schedule_hash: Cell::new(0),
+            watch: Watch::new(config.hang_limit, config.limits),
             fallible: Cell::new(0),
-            fail_at: Cell::new(None),
+            fail_at: Cell::new([None; 2]),
         });
         machine
             .process(SYSTEM_PROCESS)
@@ -264,7 +320,13 @@ impl Machine {
 
     /// Makes the n-th fallible kernel call from now on fail (from 0), once.
     pub fn fail_nth(&self, n: u64) {
-        self.fail_at.set(Some(self.fallible.get() + n));
+        self.fail_at.set([Some(self.fallible.get() + n), None]);
+    }
+
+    /// Makes two fallible kernel calls from now on fail, once each.
+    pub fn fail_both(&self, first: u64, second: u64) {
+        let now = self.fallible.get();
+        self.fail_at.set([Some(now + first), Some(now + second)]);
     }
 
     /// Fallible kernel calls that drivers have made.
@@ -276,7 +338,7 @@ impl Machine {
     pub(crate) fn must_fail(&self) -> bool {
         let n = self.fallible.get();
         self.fallible.set(n + 1);
-        self.fail_at.get() == Some(n)
+        self.fail_at.get().contains(&Some(n))
     }
 
     pub(crate) fn count_dpc(&self) {
@@ -286,6 +348,12 @@ impl Machine {
     /// DPCs that have run since the machine was made.
     pub fn dpcs_run(&self) -> u64 {
         self.dpcs_run.get()
+    }
+
+    /// Digest of which context has run on which processor, in order: equal for runs that took the
+    /// same course.
+    pub fn schedule_hash(&self) -> u64 {
+        self.schedule_hash.get()
     }
 
     /// The thread with this index.
@@ -354,6 +422,7 @@ impl Machine {
         CpuRegisters {
             rip: self.call_site(),
             gpr,
+            ..CpuRegisters::NONE
         }
     }
 
@@ -380,8 +449,9 @@ impl Machine {
     #[inline]
     pub(crate) fn request_schedule(&self) {
         if self.running.get().is_some() {
-            self.cpu().set_pending(1);
+            self.cpu().request(pending::SCHEDULE);
         }
+        self.parallel.notify();
     }
 
     /// Enters the machine, unless it has stopped.
@@ -405,9 +475,18 @@ impl Machine {
         .unwrap_or_else(|| format!("unknown import {n}"))
     }
 
+    /// What this machine's drivers are bound to.
+    pub(crate) fn thunks(&self) -> &'static Thunks {
+        if self.parallel.is_wanted() {
+            locking_thunks()
+        } else {
+            thunks()
+        }
+    }
+
     /// Address of a kernel routine for `MmGetSystemRoutineAddress`.
     pub(crate) fn routine_address(&self, name: &str) -> u64 {
-        thunks().address(name).unwrap_or(0)
+        self.thunks().address(name).unwrap_or(0)
     }
 }
 
@@ -418,6 +497,7 @@ pub(crate) fn thread_id(id: ThreadId) -> u64 {
 
 impl Drop for Machine {
     fn drop(&mut self) {
+        self.parallel.shut_down();
         if std::ptr::eq(CURRENT.get(), self) {
             CURRENT.set(std::ptr::null());
         }

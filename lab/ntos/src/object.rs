@@ -22,6 +22,7 @@ pub(crate) enum Kind {
     Section,
     Key,
     Callback,
+    Interrupt,
 }
 
 impl Kind {
@@ -36,6 +37,7 @@ impl Kind {
             Self::Section => "section",
             Self::Key => "registry key",
             Self::Callback => "callback object",
+            Self::Interrupt => "interrupt",
         }
     }
 }
@@ -57,6 +59,8 @@ pub(crate) struct Object {
 struct Handle {
     object: u64,
     opened_at: u64,
+    /// In the handle table of a process, where its programs can close it.
+    user: bool,
 }
 
 /// Handles of the kernel start here, as on 64-bit Windows.
@@ -126,12 +130,18 @@ impl Objects {
         Some(object.references)
     }
 
-    /// Opens a handle to an object.
+    /// Opens a handle of the kernel to an object.
     pub(crate) fn open(&mut self, address: u64, site: u64) -> Option<u64> {
+        self.open_for(address, site, false)
+    }
+
+    /// Opens a handle to an object, for the kernel or for the programs of a process.
+    pub(crate) fn open_for(&mut self, address: u64, site: u64, user: bool) -> Option<u64> {
         self.objects.get_mut(&address)?.references += 1;
         let handle = Some(Handle {
             object: address,
             opened_at: site,
+            user,
         });
         let index = match self.handles.iter().position(Option::is_none) {
             Some(free) => {
@@ -143,21 +153,36 @@ impl Objects {
                 self.handles.len() - 1
             }
         };
-        Some(KERNEL_HANDLES + 4 * (index as u64 + 1))
+        let base = if user { 0 } else { KERNEL_HANDLES };
+        Some(base + 4 * (index as u64 + 1))
     }
 
-    fn index(handle: u64) -> Option<usize> {
-        let offset = handle.checked_sub(KERNEL_HANDLES)?;
-        if offset % 4 != 0 || offset == 0 {
+    /// Index of a handle in the table, and whether it is a user's.
+    fn index(handle: u64) -> Option<(usize, bool)> {
+        let offset = handle.checked_sub(KERNEL_HANDLES);
+        let user = offset.is_none();
+        let offset = offset.unwrap_or(handle);
+        if !offset.is_multiple_of(4) || offset == 0 {
             return None;
         }
-        usize::try_from(offset / 4 - 1).ok()
+        Some((usize::try_from(offset / 4 - 1).ok()?, user))
+    }
+
+    fn entry(&self, handle: u64) -> Option<Handle> {
+        let (index, user) = Self::index(handle)?;
+        let entry = (*self.handles.get(index)?)?;
+        (entry.user == user).then_some(entry)
+    }
+
+    /// Whether a handle is open, and a user's; where it was opened.
+    pub(crate) fn user_handle(&self, handle: u64) -> Option<u64> {
+        let entry = self.entry(handle)?;
+        entry.user.then_some(entry.opened_at)
     }
 
     /// The object of a handle, of a kind if one is asked for.
     pub(crate) fn resolve(&self, handle: u64, kind: Option<Kind>) -> Result<u64, NTSTATUS> {
-        let entry = Self::index(handle).and_then(|index| *self.handles.get(index)?);
-        let object = entry.ok_or(STATUS_INVALID_HANDLE)?.object;
+        let object = self.entry(handle).ok_or(STATUS_INVALID_HANDLE)?.object;
         match (kind, self.objects.get(&object)) {
             (Some(kind), Some(found)) if found.kind != kind => Err(STATUS_OBJECT_TYPE_MISMATCH),
             _ => Ok(object),
@@ -166,7 +191,8 @@ impl Objects {
 
     /// Closes a handle; gives the object it referred to and the references left.
     pub(crate) fn close(&mut self, handle: u64) -> Option<(u64, i64)> {
-        let entry = self.handles.get_mut(Self::index(handle)?)?.take()?;
+        let entry = self.entry(handle)?;
+        self.handles[Self::index(handle)?.0] = None;
         let left = self.dereference(entry.object, false)?;
         Some((entry.object, left))
     }

@@ -2,11 +2,14 @@
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
+use lab_verifier::RuleId;
+
 use crate::buffers::Buffer;
 use crate::exports::data::Variables;
 use crate::exports::ex::callback::Callbacks;
 use crate::exports::ex::resource::Lock;
 use crate::exports::po::PowerRequest;
+use crate::exports::remlock::RemoveLock;
 use crate::registry::Registry;
 
 /// A work item.
@@ -45,6 +48,17 @@ pub(crate) enum Held {
 }
 
 impl Held {
+    /// The rule that is broken when it is left behind.
+    pub(crate) fn left(self) -> RuleId {
+        match self {
+            Self::LookasideList => RuleId::LookasideLeft,
+            Self::Resource => RuleId::ResourceLeft,
+            Self::WmiProvider => RuleId::WmiLeft,
+            Self::AttachedProcess => RuleId::ProcessLeftAttached,
+            _ => RuleId::RegistrationLeft,
+        }
+    }
+
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::LookasideList => "lookaside list",
@@ -83,6 +97,8 @@ pub(crate) struct Resources {
     /// Who holds executive resources, by their address.
     pub(crate) locks: HashMap<u64, Lock>,
     pub(crate) callbacks: Callbacks,
+    /// Remove locks, by their address.
+    pub(crate) remove_locks: HashMap<u64, RemoveLock>,
     /// Power requests under way, by their IRP.
     pub(crate) power_requests: HashMap<u64, PowerRequest>,
     /// The state drivers recorded for devices.
@@ -126,9 +142,17 @@ impl Resources {
             .map(|((_, key), _)| *key)
     }
 
-    /// Everything that is held, with where it was taken.
-    pub(crate) fn all_held(&self) -> impl Iterator<Item = (Held, u64)> {
-        self.held.iter().map(|((kind, _), site)| (*kind, *site))
+    /// Everything that is held: kind, key, and where it was taken.
+    pub(crate) fn all_held(&self) -> impl Iterator<Item = (Held, u64, u64)> {
+        self.held
+            .iter()
+            .map(|((kind, key), site)| (*kind, *key, *site))
+    }
+
+    /// What of a kind is held in a range of addresses, with where it was taken.
+    pub(crate) fn held_within(&self, kind: Held, range: &std::ops::Range<u64>) -> Vec<(u64, u64)> {
+        let inside = self.held.range((kind, range.start)..(kind, range.end));
+        inside.map(|((_, key), site)| (*key, *site)).collect()
     }
 
     /// Forgets what a driver that is gone has left.
@@ -141,6 +165,7 @@ impl Resources {
         self.held.clear();
         self.locks.clear();
         self.callbacks.forget_driver();
+        self.remove_locks.clear();
         self.power_requests.clear();
         self.power_states.clear();
         self.keys.clear();

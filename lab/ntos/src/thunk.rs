@@ -40,13 +40,25 @@ unsafe impl Sync for Thunks {}
 /// The thunks, made at first use.
 pub(crate) fn thunks() -> &'static Thunks {
     static THUNKS: OnceLock<Thunks> = OnceLock::new();
-    THUNKS.get_or_init(Thunks::new)
+    THUNKS.get_or_init(|| Thunks::new(asm::thunk as *const (), asm::variadic_thunk as *const ()))
+}
+
+/// Thunks that take the kernel's lock: for machines that several host threads run.
+pub(crate) fn locking_thunks() -> &'static Thunks {
+    static THUNKS: OnceLock<Thunks> = OnceLock::new();
+    THUNKS.get_or_init(|| {
+        let variadic = asm::locking_variadic_thunk as *const ();
+        Thunks::new(asm::locking_thunk as *const (), variadic)
+    })
 }
 
 impl Thunks {
-    fn new() -> Self {
-        let exports: Vec<Export> = exports::all().collect();
-        let by_name = exports
+    fn new(fixed: *const (), variadic: *const ()) -> Self {
+        let named = exports::all().count();
+        let exports: Vec<Export> = exports::all()
+            .chain(exports::hal_dispatch::services())
+            .collect();
+        let by_name = exports[..named]
             .iter()
             .enumerate()
             .map(|(index, export)| (export.contract.name, index))
@@ -56,9 +68,9 @@ impl Thunks {
         let mut code = Vec::with_capacity(len);
         for (index, export) in exports.iter().enumerate() {
             let common = if export.contract.variadic {
-                asm::variadic_thunk as *const ()
+                variadic
             } else {
-                asm::thunk as *const ()
+                fixed
             };
             emit(
                 &mut code,
@@ -70,13 +82,7 @@ impl Thunks {
         }
         for unknown in 0..MAX_UNKNOWN_IMPORTS as u64 {
             let target = unknown_import as *const () as u64;
-            emit(
-                &mut code,
-                u16::MAX,
-                UNKNOWN + unknown,
-                target,
-                asm::thunk as *const (),
-            );
+            emit(&mut code, u16::MAX, UNKNOWN + unknown, target, fixed);
         }
         let code = publish(&code);
         Self {
@@ -91,6 +97,11 @@ impl Thunks {
     pub(crate) fn address(&self, name: &str) -> Option<u64> {
         let index = *self.by_name.get(name)?;
         Some(self.code + (index * THUNK) as u64)
+    }
+
+    /// Address of the n-th service without a name.
+    pub(crate) fn service(&self, n: usize) -> u64 {
+        self.code + ((self.by_name.len() + n) * THUNK) as u64
     }
 
     /// Address to bind the n-th unknown import of an image to.
@@ -137,18 +148,40 @@ fn publish(code: &[u8]) -> u64 {
     map as u64
 }
 
+/// Exports whose misuse has a rule of its own, which they check.
+const CHECK_THEMSELVES: [&str; 9] = [
+    "ExAllocatePool",
+    "ExAllocatePool2",
+    "ExAllocatePoolWithTag",
+    "ExFreePool",
+    "ExFreePoolWithTag",
+    "KeAcquireSpinLockAtDpcLevel",
+    "KeAcquireSpinLockRaiseToDpc",
+    "KeReleaseSpinLock",
+    "KeReleaseSpinLockFromDpcLevel",
+];
+
 /// What [`asm::thunk`] calls for a call whose IRQL the contract forbids, before it makes the call.
 pub(crate) unsafe extern "efiapi" fn contract_violation() {
     let machine = current();
+    machine.enter_kernel();
     let irql = machine.irql();
     let contract = thunks().contract(machine.slot().api);
     let (name, legal) = contract.map_or(("?", "?"), |contract| (contract.name, contract.irql));
-    let call_site = machine.call_site();
+    if CHECK_THEMSELVES.contains(&name) {
+        return;
+    }
+    let (call_site, irql_word) = (machine.call_site(), u64::from(irql));
+    let (rule, parameters) = match name.starts_with("Zw") {
+        true => (RuleId::ZwIrql, [0, call_site, irql_word, 0]),
+        false => (RuleId::IrqlContract, [0, irql_word, call_site, 0]),
+    };
     machine.report(
-        RuleId::IrqlContract,
-        [call_site, u64::from(irql), 0, 0],
+        rule,
+        parameters,
         format!("{name} called at IRQL {irql}; its contract is IRQL {legal}"),
     );
+    machine.leave_kernel();
 }
 
 /// Where a call to an import lands that nobody provides.
@@ -172,13 +205,14 @@ mod tests {
     fn every_declared_export_has_exactly_one_thunk() {
         let declared: Vec<_> = nt::contracts().map(|contract| contract.name).collect();
         let thunks = thunks();
-        assert_eq!(declared.len(), thunks.exports.len());
+        assert_eq!(declared.len(), thunks.by_name.len());
         for name in declared {
             assert!(thunks.address(name).is_some(), "{name}");
         }
+        let distinct: std::collections::HashSet<_> = nt::contracts().map(|c| c.name).collect();
         assert_eq!(
+            distinct.len(),
             thunks.by_name.len(),
-            thunks.exports.len(),
             "a name is declared twice"
         );
         assert!(thunks.address("NoSuchExport").is_none());

@@ -9,6 +9,7 @@
 
 use lab_verifier::RuleId;
 use nt::NTSTATUS;
+use nt::base::UserMode;
 use nt::ke::{
     APC_LEVEL, DISPATCHER_HEADER, EVENT_SYNCHRONIZATION_OBJECT, KMUTANT, MUTANT_OBJECT,
     SEMAPHORE_OBJECT, TIMER_SYNCHRONIZATION_OBJECT,
@@ -16,6 +17,7 @@ use nt::ke::{
 use nt::status::{STATUS_SUCCESS, STATUS_TIMEOUT};
 
 use crate::guest::{self, get, set};
+use crate::locks::{Kind, Mode};
 use crate::machine::Machine;
 use crate::sched::{State, ThreadId};
 use crate::timer::{TimerKey, TimerKind};
@@ -25,6 +27,8 @@ pub(crate) struct Wait {
     objects: Vec<u64>,
     all: bool,
     timeout: Option<TimerKey>,
+    /// Where it was called.
+    site: u64,
 }
 
 /// How long a wait may take.
@@ -64,7 +68,10 @@ impl Machine {
         let Some(id) = self.running.get() else {
             return STATUS_SUCCESS;
         };
-        if let Some(status) = self.try_satisfy(id, objects, all) {
+        if matches!(timeout, Timeout::Never) {
+            self.want_mutexes(objects);
+        }
+        if let Some(status) = self.try_satisfy(id, objects, all, self.call_site()) {
             return status;
         }
         if matches!(timeout, Timeout::Now) {
@@ -73,9 +80,13 @@ impl Machine {
         let irql = self.irql();
         if irql > APC_LEVEL {
             let object = objects.first().copied().unwrap_or_default();
+            let (code, due) = match timeout {
+                Timeout::At(due) => (0x122, due),
+                Timeout::Never | Timeout::Now => (0x121, 0),
+            };
             self.violate(
                 RuleId::WaitAtDispatch,
-                [object, u64::from(irql), 0, 0],
+                [code, u64::from(irql), object, due],
                 format!("a wait that has to block, at IRQL {irql}"),
             );
         }
@@ -99,6 +110,7 @@ impl Machine {
             objects: objects.to_vec(),
             all,
             timeout,
+            site: self.call_site(),
         };
         // SAFETY: one host thread; no reference to the wait is held across this.
         unsafe { *thread.wait.get() = Some(wait) };
@@ -119,19 +131,21 @@ impl Machine {
     }
 
     /// Takes what a wait asks for, if it is all there.
-    fn try_satisfy(&self, id: ThreadId, objects: &[u64], all: bool) -> Option<NTSTATUS> {
+    fn try_satisfy(&self, id: ThreadId, objects: &[u64], all: bool, site: u64) -> Option<NTSTATUS> {
         let thread = self.thread(id).object.get();
         if all {
             if objects.is_empty() || !objects.iter().all(|object| is_signalled(*object, thread)) {
                 return None;
             }
-            objects.iter().for_each(|object| consume(*object, thread));
+            objects
+                .iter()
+                .for_each(|object| self.consume(id, *object, site));
             return Some(STATUS_SUCCESS);
         }
         let index = objects
             .iter()
             .position(|object| is_signalled(*object, thread))?;
-        consume(objects[index], thread);
+        self.consume(id, objects[index], site);
         Some(NTSTATUS(i32::try_from(index).unwrap_or(0)))
     }
 
@@ -145,8 +159,8 @@ impl Machine {
             // SAFETY: one host thread; the reference ends before the wait is changed.
             let wait = unsafe { &*self.thread(id).wait.get() };
             let Some(wait) = wait else { continue };
-            let (objects, all) = (wait.objects.clone(), wait.all);
-            if let Some(status) = self.try_satisfy(id, &objects, all) {
+            let (objects, all, site) = (wait.objects.clone(), wait.all, wait.site);
+            if let Some(status) = self.try_satisfy(id, &objects, all, site) {
                 self.wake(id, status);
             }
         }
@@ -177,6 +191,50 @@ impl Machine {
         self.request_schedule();
     }
 
+    /// What a satisfied wait does to its object.
+    fn consume(&self, id: ThreadId, object: u64, site: u64) {
+        let header = object as *mut DISPATCHER_HEADER;
+        let state = get!(header, SignalState);
+        match get!(header, Type) {
+            EVENT_SYNCHRONIZATION_OBJECT | TIMER_SYNCHRONIZATION_OBJECT => {
+                set!(header, SignalState = 0);
+            }
+            SEMAPHORE_OBJECT => set!(header, SignalState = state - 1),
+            MUTANT_OBJECT => {
+                let thread = self.thread(id).object.get();
+                set!(header, SignalState = state - 1);
+                set!(object as *mut KMUTANT, OwnerThread = thread as *mut _);
+                self.lock_taken_by(id, object, Kind::Mutex, Mode::Exclusive, site);
+            }
+            _ => {}
+        }
+    }
+
+    /// Checks the order of the mutexes among the objects of a wait without end.
+    fn want_mutexes(&self, objects: &[u64]) {
+        let is_mutex =
+            |object: &&u64| get!(**object as *mut DISPATCHER_HEADER, Type) == MUTANT_OBJECT;
+        for mutex in objects.iter().filter(is_mutex) {
+            self.lock_wanted(*mutex, Mode::Exclusive);
+        }
+    }
+
+    /// Reports a wait in `UserMode` for an object on the kernel stack, which may be paged out then.
+    pub(crate) fn check_wait_mode(&self, objects: &[u64], mode: i8) {
+        let Some(id) = self.running.get().filter(|_| mode == UserMode) else {
+            return;
+        };
+        for object in objects {
+            if self.on_kernel_stack(id, *object) {
+                self.report(
+                    RuleId::WaitUserStack,
+                    [0, *object, 0, 0],
+                    format!("a wait in UserMode for the object at {object:#x}, which is on the kernel stack"),
+                );
+            }
+        }
+    }
+
     /// Sets the signal state of an object and wakes its waiters; returns the old state.
     pub(crate) fn signal(&self, object: u64, state: i32) -> i32 {
         let header = object as *mut DISPATCHER_HEADER;
@@ -194,21 +252,4 @@ fn is_signalled(object: u64, thread: u64) -> bool {
     let owned = get!(header, Type) == MUTANT_OBJECT
         && get!(object as *mut KMUTANT, OwnerThread) as u64 == thread;
     owned || get!(header, SignalState) > 0
-}
-
-/// What a satisfied wait does to its object.
-fn consume(object: u64, thread: u64) {
-    let header = object as *mut DISPATCHER_HEADER;
-    let state = get!(header, SignalState);
-    match get!(header, Type) {
-        EVENT_SYNCHRONIZATION_OBJECT | TIMER_SYNCHRONIZATION_OBJECT => {
-            set!(header, SignalState = 0)
-        }
-        SEMAPHORE_OBJECT => set!(header, SignalState = state - 1),
-        MUTANT_OBJECT => {
-            set!(header, SignalState = state - 1);
-            set!(object as *mut KMUTANT, OwnerThread = thread as *mut _);
-        }
-        _ => {}
-    }
 }

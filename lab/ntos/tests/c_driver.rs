@@ -118,12 +118,12 @@ fn what_a_driver_leaves_registered_is_told_by_name() {
             left,
             [
                 "handle-left: handle to a registry key",
+                "lookaside-left: lookaside list",
                 "reference-left: reference to a callback object",
                 "registration-left: entry of the error log",
-                "registration-left: executive resource",
-                "registration-left: lookaside list",
                 "registration-left: process notify routine",
                 "registration-left: registration with a callback object",
+                "resource-left: executive resource",
             ]
         );
         assert!(leaks.iter().all(|leak| leak.taken_at.is_some()));

@@ -5,8 +5,11 @@
 //! rule is a [`Finding`]; what a whole run amounts to is a [`Verdict`].
 #![forbid(unsafe_code)]
 
+mod assert;
+mod markdown;
 pub mod report;
 pub mod rules;
 
-pub use report::{Access, Cpu, Finding, Frame, Leak, Verdict};
-pub use rules::{Rule, RuleId};
+pub use markdown::markdown;
+pub use report::{Access, Cpu, Finding, Frame, Leak, Trace, Verdict};
+pub use rules::{Class, RULES, Rule, RuleId, Severity};

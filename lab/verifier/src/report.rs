@@ -28,6 +28,8 @@ pub struct Finding {
     pub cpu: Cpu,
     /// Innermost first.
     pub stack: Vec<Frame>,
+    /// Other places that matter: where the other locks of a circle were acquired.
+    pub others: Vec<Trace>,
     /// How often the rule was broken at this place.
     pub count: u64,
     pub meaning: &'static str,
@@ -68,6 +70,15 @@ pub struct Frame {
     pub line: Option<u32>,
 }
 
+/// Another place that a finding is about.
+#[derive(Clone, Debug, Serialize)]
+pub struct Trace {
+    /// What happened there.
+    pub what: String,
+    /// Innermost first.
+    pub stack: Vec<Frame>,
+}
+
 /// Something that the driver left behind.
 #[derive(Clone, Debug, Serialize)]
 pub struct Leak {
@@ -99,18 +110,19 @@ impl Finding {
     /// A finding under `rule`, to be completed with where it happened.
     #[must_use]
     pub fn new(rule: RuleId, parameters: [u64; 4], what: String, cpu: Cpu) -> Self {
+        let rule = rule.rule();
         let Rule {
             name,
             stop,
             meaning,
             remedy,
             ..
-        } = rule.rule();
+        } = rule;
         Self {
             rule: name,
             stop_code: *stop,
             stop_name: stop.name(),
-            parameters,
+            parameters: rule.reported(parameters),
             what,
             at: Frame::default(),
             instruction: None,
@@ -118,6 +130,7 @@ impl Finding {
             api: None,
             cpu,
             stack: Vec::new(),
+            others: Vec::new(),
             count: 1,
             meaning,
             remedy,
@@ -161,16 +174,10 @@ impl fmt::Display for Finding {
             f,
             "  processor   {index}, IRQL {irql}, thread {thread}, process {process}"
         )?;
-        for (depth, frame) in self.stack.iter().enumerate() {
-            writeln!(
-                f,
-                "  {} {frame}",
-                if depth == 0 {
-                    "stack      "
-                } else {
-                    "           "
-                }
-            )?;
+        write_stack(f, "stack", &self.stack)?;
+        for other in &self.others {
+            writeln!(f, "  also        {}", other.what)?;
+            write_stack(f, "", &other.stack)?;
         }
         if self.count > 1 {
             writeln!(f, "  times       {}", self.count)?;
@@ -178,6 +185,14 @@ impl fmt::Display for Finding {
         writeln!(f, "  meaning     {}", self.meaning)?;
         write!(f, "  remedy      {}", self.remedy)
     }
+}
+
+fn write_stack(f: &mut fmt::Formatter<'_>, title: &str, stack: &[Frame]) -> fmt::Result {
+    for (depth, frame) in stack.iter().enumerate() {
+        let title = if depth == 0 { title } else { "" };
+        writeln!(f, "  {title:<11} {frame}")?;
+    }
+    Ok(())
 }
 
 impl fmt::Display for Frame {

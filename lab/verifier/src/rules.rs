@@ -1,6 +1,9 @@
-//! The table of rules.
+//! The rules: what each is, and the table of them.
 
-use nt::stop::{self, StopCode};
+mod table;
+
+use nt::stop::StopCode;
+pub use table::{RULES, RuleId};
 
 /// One rule: what is checked, how a violation is reported, what to do.
 #[derive(Debug)]
@@ -9,227 +12,89 @@ pub struct Rule {
     pub id: RuleId,
     /// Kebab-case name, as printed and as used on command lines.
     pub name: &'static str,
+    /// What it is about.
+    pub class: Class,
+    /// Whether the machine can go on after it was broken.
+    pub severity: Severity,
     /// The stop code that Windows reports for it.
     pub stop: StopCode,
     /// The first parameter that names the rule under that stop code, where
     /// Windows documents one.
     pub subcode: Option<u64>,
+    /// What the parameters are: of all four, or of those behind the sub-code where there is one.
+    /// Those at the end that are always zero are left out.
+    pub parameters: &'static [&'static str],
     /// What it means that the rule is broken.
     pub meaning: &'static str,
     /// What to do about it.
     pub remedy: &'static str,
 }
 
-macro_rules! rules {
-    ($($id:ident $name:literal $stop:ident $(/ $subcode:literal)? : $meaning:literal; $remedy:literal)*) => {
-        /// Identity of a rule.
-        #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
-        #[repr(u8)]
-        pub enum RuleId { $(
-            #[doc = $meaning]
-            $id,
-        )* }
-
-        /// Every rule, in the order of [`RuleId`].
-        pub static RULES: &[Rule] = &[$(
-            Rule {
-                id: RuleId::$id,
-                name: $name,
-                stop: stop::$stop,
-                subcode: rules!(@subcode $($subcode)?),
-                meaning: $meaning,
-                remedy: $remedy,
-            },
-        )*];
-    };
-    (@subcode) => { None };
-    (@subcode $subcode:literal) => { Some($subcode) };
+/// What a rule is about.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Hash)]
+pub enum Class {
+    /// Pool: sizes, tags, frees, overruns.
+    Pool,
+    /// Interrupt request levels.
+    Irql,
+    /// Locks, critical regions and waits.
+    Locks,
+    /// I/O request packets and device stacks.
+    Irp,
+    /// Objects, handles, and what is left behind at unload.
+    Objects,
+    /// Memory that is not pool, and what the processor refuses.
+    Memory,
+    /// How long things may take.
+    Time,
+    /// What users may reach, and what they are told.
+    Security,
+    /// Code that can't be changed.
+    Integrity,
+    /// The lab itself.
+    Lab,
 }
 
-rules! {
-    BugCheck "driver-bugcheck" MANUALLY_INITIATED_CRASH:
-        "The driver itself called KeBugCheckEx.";
-        "Read its parameters; a Rust driver does so on panic."
-    PageFault "page-fault" PAGE_FAULT_IN_NONPAGED_AREA:
-        "The driver touched an address where nothing is mapped.";
-        "Check where the pointer comes from: freed, never set, or computed from unchecked input."
-    NullPointer "null-pointer" SYSTEM_SERVICE_EXCEPTION / 0xC0000005:
-        "The driver touched an address near zero.";
-        "A pointer was used before it was set, or after a failed call."
-    AccessViolation "access-violation" KMODE_EXCEPTION_NOT_HANDLED / 0xC0000005:
-        "The driver touched a non-canonical address.";
-        "The pointer was overwritten, or read from uninitialised memory."
-    WriteReadOnly "write-read-only" ATTEMPTED_WRITE_TO_READONLY_MEMORY:
-        "The driver wrote to a read-only section of its image.";
-        "Constants and code can't be changed; make the data writable if it is data."
-    ExecuteNoExecute "execute-no-execute" ATTEMPTED_EXECUTE_OF_NOEXECUTE_MEMORY:
-        "The driver jumped to memory that is not code.";
-        "A function pointer was overwritten, never set, or points to data."
-    IllegalInstruction "illegal-instruction" KMODE_EXCEPTION_NOT_HANDLED / 0xC000001D:
-        "The driver executed an instruction the processor refuses.";
-        "An unreachable point was reached, or code was overwritten."
-    PrivilegedInstruction "privileged-instruction" KMODE_EXCEPTION_NOT_HANDLED / 0xC0000096:
-        "The driver executed a privileged instruction for which the lab has no such register or device.";
-        "Check the register number against what the processor enumerates."
-    DivideError "divide-error" UNEXPECTED_KERNEL_MODE_TRAP / 0x0:
-        "The driver divided by zero, or the quotient overflowed.";
-        "Check the divisor."
-    Breakpoint "breakpoint" KMODE_EXCEPTION_NOT_HANDLED / 0x80000003:
-        "The driver hit a breakpoint with no debugger attached.";
-        "Remove the breakpoint or the failed assertion behind it."
-    FastFail "fast-fail" KERNEL_SECURITY_CHECK_FAILURE:
-        "The driver failed fast (int 29h): a corrupted list, stack cookie or abort.";
-        "The first parameter is the FAST_FAIL code."
-    StackOverflow "stack-overflow" UNEXPECTED_KERNEL_MODE_TRAP / 0x8:
-        "The driver ran off the end of its kernel stack.";
-        "Kernel stacks are 24 KiB: move large locals to pool, end recursion."
-    SystemCall "system-call" KMODE_EXCEPTION_NOT_HANDLED / 0xC0000096:
-        "The driver executed a system-call instruction.";
-        "Drivers call the kernel's exports, never its user-mode gate."
-    UnknownImport "unknown-import" DRIVER_VERIFIER_DETECTED_VIOLATION:
-        "The driver called an import that the lab does not provide.";
-        "`drydock inspect` lists what is lacking."
-    PoolOverrun "pool-overrun" DRIVER_PAGE_FAULT_BEYOND_END_OF_ALLOCATION:
-        "The driver touched memory past the end of a pool block.";
-        "Check the length against the block's size."
-    PoolUseAfterFree "pool-use-after-free" DRIVER_PAGE_FAULT_IN_FREED_SPECIAL_POOL:
-        "The driver touched a pool block after freeing it.";
-        "Find who still holds the pointer; the report names both call sites."
-    PoolCorruption "pool-corruption" SPECIAL_POOL_DETECTED_MEMORY_CORRUPTION / 0x24:
-        "Bytes around a pool block changed: it was written past its end.";
-        "Check the lengths of writes to the block."
-    PoolDoubleFree "pool-double-free" BAD_POOL_CALLER / 0x7:
-        "The driver freed a pool block twice.";
-        "Clear the pointer when freeing, or own it in one place."
-    PoolBadFree "pool-bad-free" BAD_POOL_CALLER / 0x46:
-        "The driver freed an address that is no pool block.";
-        "Free exactly the address that the allocation returned."
-    PoolWrongTag "pool-wrong-tag" BAD_POOL_CALLER / 0xA:
-        "The driver freed a pool block with another tag than it was allocated with.";
-        "Use one tag for both."
-    PoolZeroBytes "pool-zero-bytes" DRIVER_VERIFIER_DETECTED_VIOLATION / 0x0:
-        "The driver allocated zero bytes of pool.";
-        "Skip the allocation when the length is zero."
-    PoolIrql "pool-irql" DRIVER_VERIFIER_DETECTED_VIOLATION / 0x1:
-        "The driver allocated or freed paged pool above APC_LEVEL.";
-        "Use nonpaged pool, or allocate before raising the IRQL."
-    PoolLeak "pool-leak" DRIVER_VERIFIER_DETECTED_VIOLATION / 0x62:
-        "The driver unloaded without freeing pool.";
-        "Free every block on unload and on every failing path of DriverEntry."
-    IrqlContract "irql-contract" DRIVER_VERIFIER_DETECTED_VIOLATION:
-        "The driver called a kernel function at an IRQL that its contract forbids.";
-        "The report names the function and the IRQLs at which it may be called."
-    IrqlRaiseBelow "irql-raise-below" DRIVER_VERIFIER_DETECTED_VIOLATION / 0x30:
-        "The driver raised the IRQL to a lower level than the current one.";
-        "Raise to a level at or above the current one."
-    IrqlLowerAbove "irql-lower-above" DRIVER_VERIFIER_DETECTED_VIOLATION / 0x31:
-        "The driver lowered the IRQL to a higher level than the current one.";
-        "Lower to what the paired raise returned."
-    IrqlChanged "irql-changed" IRQL_UNEXPECTED_VALUE:
-        "A routine of the driver returned at another IRQL than it was called at.";
-        "Pair every raise and lock with its lower and unlock on every path."
-    WaitAtDispatch "wait-at-dispatch" ATTEMPTED_SWITCH_FROM_DPC:
-        "The driver waited at DISPATCH_LEVEL or above, where a thread can't be switched.";
-        "Wait at APC_LEVEL or below, or pass a timeout of zero."
-    SpinLockRecursive "spin-lock-recursive" DRIVER_VERIFIER_DETECTED_VIOLATION / 0x1001:
-        "The driver acquired a spin lock that its processor holds already.";
-        "A spin lock is not recursive: release it first, or pass the guard down."
-    SpinLockNotOwned "spin-lock-not-owned" SPIN_LOCK_NOT_OWNED:
-        "The driver released a spin lock that its processor does not hold.";
-        "Release once, on the processor that acquired it."
-    Deadlock "deadlock" DRIVER_VERIFIER_DETECTED_VIOLATION / 0x1000:
-        "Every processor waits for something that none of them can bring about.";
-        "The report names who holds what."
-    WaitForever "wait-forever" THREAD_STUCK_IN_DEVICE_DRIVER:
-        "A thread waits for an object that nothing left in the system can signal.";
-        "Check that every path that ends the work signals the object."
-    IrpCompletedTwice "irp-completed-twice" MULTIPLE_IRP_COMPLETE_REQUESTS:
-        "The driver completed an IRP twice.";
-        "After IofCompleteRequest the IRP belongs to the I/O manager."
-    IrpBadStatus "irp-bad-status" DRIVER_VERIFIER_IOMANAGER_VIOLATION / 0x6:
-        "The driver completed an IRP with STATUS_PENDING, or with an invalid status.";
-        "Set IoStatus.Status to the outcome before completing."
-    IrpPendingMismatch "irp-pending-mismatch" DRIVER_VERIFIER_IOMANAGER_VIOLATION / 0x21D:
-        "The driver returned STATUS_PENDING without marking the IRP pending, or the reverse.";
-        "IoMarkIrpPending and STATUS_PENDING go together."
-    IrpStatusMismatch "irp-status-mismatch" DRIVER_VERIFIER_IOMANAGER_VIOLATION / 0x21E:
-        "A dispatch routine returned another status than it completed the IRP with.";
-        "Return the status that went into IoStatus.Status."
-    IrpNeverCompleted "irp-never-completed" THREAD_STUCK_IN_DEVICE_DRIVER:
-        "A dispatch routine returned without completing or pending the IRP.";
-        "Every IRP is completed exactly once."
-    IrpCancelRoutineLeft "irp-cancel-routine-left" DRIVER_VERIFIER_IOMANAGER_VIOLATION / 0x7:
-        "The driver completed an IRP whose cancel routine was still set.";
-        "Clear it with IoSetCancelRoutine(Irp, NULL) before completing."
-    IrpInformation "irp-information" DRIVER_VERIFIER_DETECTED_VIOLATION:
-        "The driver reported more bytes of output than the buffer holds.";
-        "IoStatus.Information is the number of bytes written, at most the output length."
-    IrpStack "irp-stack" DRIVER_VERIFIER_IOMANAGER_VIOLATION:
-        "The driver passed an IRP on with no stack location left.";
-        "Allocate IRPs with the target's StackSize, and attach through IoAttachDeviceToDeviceStack."
-    TimerFreed "timer-freed" TIMER_OR_DPC_INVALID / 0x0:
-        "The driver freed memory that holds a timer which is still set.";
-        "Cancel the timer, and flush its DPC, before freeing."
-    DpcFreed "dpc-freed" TIMER_OR_DPC_INVALID / 0x1:
-        "The driver freed memory that holds a DPC which is still queued.";
-        "Flush DPCs before freeing."
-    ObjectReference "object-reference" DRIVER_VERIFIER_DETECTED_VIOLATION:
-        "The driver dereferenced an object that does not exist or has no reference left.";
-        "Pair every reference with one dereference."
-    BadHandle "bad-handle" DRIVER_VERIFIER_DETECTED_VIOLATION / 0xE0:
-        "The driver used a handle that is not open.";
-        "Close once, and use only while open."
-    BadObject "bad-object" DRIVER_VERIFIER_DETECTED_VIOLATION:
-        "The driver passed an object of the wrong kind, or one not initialised.";
-        "Initialise the object, and pass the kind the function documents."
-    DeviceLeft "device-left" DRIVER_UNLOADED_WITHOUT_CANCELLING_PENDING_OPERATIONS:
-        "The driver unloaded and left a device object behind.";
-        "Delete every device that was created."
-    SymbolicLinkLeft "symbolic-link-left" DRIVER_UNLOADED_WITHOUT_CANCELLING_PENDING_OPERATIONS:
-        "The driver unloaded and left a symbolic link behind.";
-        "Delete every symbolic link that was created."
-    TimerLeft "timer-left" DRIVER_UNLOADED_WITHOUT_CANCELLING_PENDING_OPERATIONS:
-        "The driver unloaded with a timer set.";
-        "Cancel timers on unload."
-    DpcLeft "dpc-left" DRIVER_UNLOADED_WITHOUT_CANCELLING_PENDING_OPERATIONS:
-        "The driver unloaded with a DPC queued.";
-        "KeFlushQueuedDpcs after the last source of DPCs is gone."
-    WorkItemLeft "work-item-left" DRIVER_UNLOADED_WITHOUT_CANCELLING_PENDING_OPERATIONS:
-        "The driver unloaded and left a work item allocated or queued.";
-        "Wait for work items and free them on unload."
-    ThreadLeft "thread-left" DRIVER_UNLOADED_WITHOUT_CANCELLING_PENDING_OPERATIONS:
-        "The driver unloaded while a thread it started was running.";
-        "Tell the thread to end and wait for it."
-    HandleLeft "handle-left" DRIVER_VERIFIER_DETECTED_VIOLATION:
-        "The driver unloaded and left a kernel handle open.";
-        "ZwClose every handle."
-    ReferenceLeft "reference-left" DRIVER_VERIFIER_DETECTED_VIOLATION:
-        "The driver unloaded and kept a reference to an object.";
-        "Dereference every object that was referenced."
-    CountersLeft "counters-left" DRIVER_VERIFIER_DETECTED_VIOLATION:
-        "The driver unloaded and kept hardware performance counters reserved.";
-        "HalFreeHardwareCounters on unload."
-    MdlLeft "mdl-left" DRIVER_VERIFIER_DETECTED_VIOLATION:
-        "The driver unloaded and left a memory descriptor list, or pages locked or mapped by one.";
-        "Unmap, unlock and free every MDL."
-    IrpLeft "irp-left" DRIVER_VERIFIER_DETECTED_VIOLATION:
-        "The driver unloaded and left an IRP that it allocated.";
-        "IoFreeIrp every IRP the driver allocated."
-    MappingLeft "mapping-left" DRIVER_VERIFIER_DETECTED_VIOLATION:
-        "The driver unloaded and left device memory mapped.";
-        "MmUnmapIoSpace every mapping."
-    RegistrationLeft "registration-left" DRIVER_UNLOADED_WITHOUT_CANCELLING_PENDING_OPERATIONS:
-        "The driver unloaded and left a callback registered, or a lock or list of its own that the kernel keeps track of.";
-        "Unregister every callback and provider; delete every resource and lookaside list."
-    InsecureDevice "insecure-device" DRIVER_VERIFIER_DETECTED_VIOLATION:
-        "A device that user programs can open has no FILE_DEVICE_SECURE_OPEN, or no security descriptor of its own.";
-        "Create it with FILE_DEVICE_SECURE_OPEN and a descriptor that names who may open it."
-    HostFault "lab-internal" DRIVER_VERIFIER_DETECTED_VIOLATION:
-        "The lab itself failed while serving the driver; the driver may be innocent.";
-        "Report it with the driver and the command line."
-    Hang "hang" THREAD_STUCK_IN_DEVICE_DRIVER:
-        "The driver ran for longer than the limit without giving control back.";
-        "Look for a loop that waits for something only another processor or interrupt can change."
+impl Class {
+    /// Every class, in the order of reports.
+    pub const ALL: [Self; 10] = [
+        Self::Pool,
+        Self::Irql,
+        Self::Locks,
+        Self::Irp,
+        Self::Objects,
+        Self::Memory,
+        Self::Time,
+        Self::Security,
+        Self::Integrity,
+        Self::Lab,
+    ];
+
+    /// In one word.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Pool => "pool",
+            Self::Irql => "irql",
+            Self::Locks => "locks",
+            Self::Irp => "irp",
+            Self::Objects => "objects",
+            Self::Memory => "memory",
+            Self::Time => "time",
+            Self::Security => "security",
+            Self::Integrity => "integrity",
+            Self::Lab => "lab",
+        }
+    }
+}
+
+/// Whether a machine can go on after a rule was broken.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Severity {
+    /// The finding is recorded, and the call does what Windows would do without a verifier, or nothing.
+    Soft,
+    /// The machine stops: memory is corrupted, or the thread can't go on.
+    Hard,
 }
 
 impl RuleId {
@@ -238,6 +103,16 @@ impl RuleId {
     pub fn rule(self) -> &'static Rule {
         // The table and the enumeration come from one list, in one order.
         &RULES[self as usize]
+    }
+}
+
+impl Rule {
+    /// The parameters as Windows reports them: the sub-code, where there is one, comes first.
+    #[must_use]
+    pub fn reported(&self, parameters: [u64; 4]) -> [u64; 4] {
+        let [first, rest @ ..] = parameters;
+        let [second, third, fourth] = rest;
+        [self.subcode.unwrap_or(first), second, third, fourth]
     }
 }
 
@@ -260,18 +135,47 @@ mod tests {
         names.dedup();
         assert_eq!(names.len(), RULES.len());
         for rule in RULES {
+            let is_kebab = |c: char| c.is_ascii_lowercase() || c == '-';
+            assert!(rule.name.chars().all(is_kebab), "{}", rule.name);
+            let sentences = [rule.meaning, rule.remedy];
             assert!(
-                rule.name
-                    .chars()
-                    .all(|c| c.is_ascii_lowercase() || c == '-'),
+                sentences.iter().all(|text| text.ends_with('.')),
                 "{}",
                 rule.name
             );
-            assert!(
-                rule.meaning.ends_with('.') && rule.remedy.ends_with('.'),
-                "{}",
-                rule.name
-            );
+            let room = if rule.subcode.is_some() { 3 } else { 4 };
+            assert!(rule.parameters.len() <= room, "{}", rule.name);
         }
+    }
+
+    #[test]
+    fn no_two_rules_claim_the_same_sub_code_unless_their_texts_differ() {
+        for (index, one) in RULES.iter().enumerate() {
+            for other in &RULES[..index] {
+                let same =
+                    one.subcode.is_some() && (one.stop, one.subcode) == (other.stop, other.subcode);
+                assert!(
+                    !same || one.meaning != other.meaning,
+                    "{} and {}",
+                    one.name,
+                    other.name
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn classes_are_contiguous_and_all_are_used() {
+        let mut classes: Vec<Class> = RULES.iter().map(|rule| rule.class).collect();
+        classes.dedup();
+        assert_eq!(classes, Class::ALL);
+    }
+
+    #[test]
+    fn a_sub_code_takes_the_place_of_the_first_parameter() {
+        let with = RuleId::PoolZeroBytes.rule();
+        assert_eq!(with.reported([9, 2, 0, 0]), [0, 2, 0, 0]);
+        let without = RuleId::PageFault.rule();
+        assert_eq!(without.reported([9, 1, 2, 3]), [9, 1, 2, 3]);
     }
 }

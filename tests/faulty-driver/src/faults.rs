@@ -85,6 +85,8 @@ pub(crate) unsafe fn commit(fault: Fault, argument: u64) {
             | Fault::TooMuchInformation => {}
         }
     }
+    // Else the last call would be a jump, and this function gone from the stack.
+    keep(argument);
 }
 
 #[inline(never)]

@@ -1,10 +1,24 @@
-//! What the test asks of the faulty driver: the code of each fault.
+//! What the tests ask of the faulty driver: to break a rule, or a fault by its code.
 #![no_std]
 
 use nt::io::{FILE_ANY_ACCESS, METHOD_BUFFERED, ctl_code};
 
 /// Device that user programs open.
 pub const DEVICE: &str = r"\\.\Faulty";
+
+/// Breaks the rule whose name is in the input.
+pub const BREAK: u32 = code(0x900);
+/// Comes close to breaking the rule whose name is in the input.
+pub const NEAR_MISS: u32 = code(0x901);
+
+const fn code(function: u32) -> u32 {
+    ctl_code(
+        nt::io::FILE_DEVICE_UNKNOWN,
+        function,
+        METHOD_BUFFERED,
+        FILE_ANY_ACCESS,
+    )
+}
 
 macro_rules! faults {
     ($($(#[$doc:meta])* $name:ident = $function:literal),* $(,)?) => {
@@ -24,7 +38,7 @@ macro_rules! faults {
             #[must_use]
             pub const fn code(self) -> u32 {
                 let function = match self { $(Self::$name => $function),* };
-                ctl_code(nt::io::FILE_DEVICE_UNKNOWN, function, METHOD_BUFFERED, FILE_ANY_ACCESS)
+                code(function)
             }
 
             /// What a control code asks for.

@@ -9,6 +9,8 @@ fn main() {
 
 #[cfg(windows)]
 mod faults;
+#[cfg(windows)]
+mod rules;
 
 #[cfg(windows)]
 mod driver {
@@ -24,7 +26,7 @@ mod driver {
 
     use core::ptr;
 
-    use faulty_driver::Fault;
+    use faulty_driver::{BREAK, Fault, NEAR_MISS};
     use nt::NTSTATUS;
     use nt::base::UNICODE_STRING;
     use nt::io::{
@@ -35,7 +37,9 @@ mod driver {
         DEVICE_OBJECT, DRIVER_OBJECT, IRP, IRP_MJ_CLEANUP, IRP_MJ_CLOSE, IRP_MJ_CREATE,
         IRP_MJ_DEVICE_CONTROL,
     };
-    use nt::status::{STATUS_INVALID_DEVICE_REQUEST, STATUS_SUCCESS};
+    use nt::status::{STATUS_INVALID_DEVICE_REQUEST, STATUS_OBJECT_NAME_NOT_FOUND, STATUS_SUCCESS};
+
+    use crate::rules::{self, Request};
 
     #[panic_handler]
     fn panic(_: &core::panic::PanicInfo<'_>) -> ! {
@@ -65,7 +69,19 @@ mod driver {
         to
     }
 
-    const fn wide<const N: usize>(text: &[u8; N]) -> [u16; N] {
+    #[unsafe(no_mangle)]
+    unsafe extern "C" fn memcmp(one: *const u8, other: *const u8, len: usize) -> i32 {
+        let pairs = (0..len).map(|index| unsafe {
+            let byte = |at: *const u8| i32::from(at.add(index).read_volatile());
+            byte(one) - byte(other)
+        });
+        pairs
+            .into_iter()
+            .find(|difference| *difference != 0)
+            .unwrap_or(0)
+    }
+
+    pub(crate) const fn wide<const N: usize>(text: &[u8; N]) -> [u16; N] {
         let mut units = [0; N];
         let mut index = 0;
         while index < N {
@@ -75,10 +91,10 @@ mod driver {
         units
     }
 
-    static DEVICE: [u16; 14] = wide(b"\\Device\\Faulty");
+    pub(crate) static DEVICE: [u16; 14] = wide(b"\\Device\\Faulty");
     static LINK: [u16; 18] = wide(b"\\DosDevices\\Faulty");
 
-    fn string(units: &'static [u16]) -> UNICODE_STRING {
+    pub(crate) fn string(units: &'static [u16]) -> UNICODE_STRING {
         let bytes = (units.len() * 2) as u16;
         UNICODE_STRING {
             Length: bytes,
@@ -90,17 +106,27 @@ mod driver {
     #[unsafe(no_mangle)]
     unsafe extern "system" fn DriverEntry(
         driver: *mut DRIVER_OBJECT,
-        _registry_path: *const UNICODE_STRING,
+        registry_path: *const UNICODE_STRING,
     ) -> NTSTATUS {
         unsafe {
-            let mut device = ptr::null_mut();
-            let status = IoCreateDevice(driver, 0, &string(&DEVICE), 0x22, 0, 0, &mut device);
+            // Without a name: requests are passed on to it.
+            let mut lower = ptr::null_mut();
+            let status = IoCreateDevice(driver, 0, ptr::null(), 0x22, 0, 0, &mut lower);
             if !status.is_success() {
                 return status;
             }
+            let mut device = ptr::null_mut();
+            let status = IoCreateDevice(driver, 0, &string(&DEVICE), 0x22, 0, 0, &mut device);
+            if !status.is_success() {
+                IoDeleteDevice(lower);
+                return status;
+            }
+            (*device).StackSize += (*lower).StackSize;
+            DEVICES.write([device, lower]);
             let status = IoCreateSymbolicLink(&string(&LINK), &string(&DEVICE));
             if !status.is_success() {
                 IoDeleteDevice(device);
+                IoDeleteDevice(lower);
                 return status;
             }
             for major in [IRP_MJ_CREATE, IRP_MJ_CLOSE, IRP_MJ_CLEANUP] {
@@ -108,14 +134,22 @@ mod driver {
             }
             (*driver).MajorFunction[IRP_MJ_DEVICE_CONTROL as usize] = Some(control);
             (*driver).DriverUnload = Some(unload);
+            rules::set_handlers(driver, registry_path, succeed);
         }
         STATUS_SUCCESS
     }
 
-    unsafe extern "efiapi" fn unload(driver: *mut DRIVER_OBJECT) {
+    /// The device that is opened, and the one below.
+    static DEVICES: rules::Shared<[*mut DEVICE_OBJECT; 2]> =
+        rules::Shared::new([ptr::null_mut(); 2]);
+
+    unsafe extern "efiapi" fn unload(_: *mut DRIVER_OBJECT) {
         unsafe {
             IoDeleteSymbolicLink(&string(&LINK));
-            IoDeleteDevice((*driver).DeviceObject);
+            DEVICES
+                .read()
+                .into_iter()
+                .for_each(|device| IoDeleteDevice(device));
         }
     }
 
@@ -132,9 +166,31 @@ mod driver {
         status
     }
 
-    unsafe extern "efiapi" fn control(_: *mut DEVICE_OBJECT, irp: *mut IRP) -> NTSTATUS {
+    unsafe extern "efiapi" fn control(device: *mut DEVICE_OBJECT, irp: *mut IRP) -> NTSTATUS {
         unsafe {
+            let [upper, lower] = DEVICES.read();
+            if device == lower {
+                return rules::lower(device, irp);
+            }
             let parameters = (*(*irp).CurrentStackLocation).Parameters.DeviceIoControl;
+            if let BREAK | NEAR_MISS = parameters.IoControlCode {
+                let len = parameters.InputBufferLength as usize;
+                let name = core::slice::from_raw_parts((*irp).SystemBuffer.cast(), len);
+                let broken = parameters.IoControlCode == BREAK;
+                let Some(act) = rules::find(name, broken) else {
+                    return complete(irp, STATUS_OBJECT_NAME_NOT_FOUND, 0);
+                };
+                let driver = (*upper).DriverObject;
+                return rules::perform(
+                    act,
+                    &Request {
+                        driver,
+                        device,
+                        lower,
+                        irp,
+                    },
+                );
+            }
             let Some(fault) = Fault::from_code(parameters.IoControlCode) else {
                 return complete(irp, STATUS_INVALID_DEVICE_REQUEST, 0);
             };

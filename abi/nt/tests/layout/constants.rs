@@ -125,6 +125,20 @@ pub(crate) fn facts() -> Vec<Fact> {
             POOL_FLAG_USE_QUOTA, POOL_FLAG_UNINITIALIZED, POOL_FLAG_SESSION,
             POOL_FLAG_CACHE_ALIGNED, POOL_FLAG_RAISE_ON_FAILURE, POOL_FLAG_NON_PAGED,
             POOL_FLAG_NON_PAGED_EXECUTE, POOL_FLAG_PAGED;
+        nt::seh, [windows_sys::Win32::System::SystemServices], is in C:
+            EXCEPTION_MAXIMUM_PARAMETERS, EXCEPTION_NONCONTINUABLE;
+        nt::seh, [windows_sys::Win32::System::SystemServices], absent in C:
+            EXCEPTION_UNWINDING, EXCEPTION_EXIT_UNWIND, EXCEPTION_STACK_INVALID,
+            EXCEPTION_NESTED_CALL, EXCEPTION_TARGET_UNWIND, EXCEPTION_COLLIDED_UNWIND;
+        nt::seh, [windows_sys::Win32::System::Kernel], is in C:
+            ExceptionContinueExecution, ExceptionContinueSearch, ExceptionNestedException,
+            ExceptionCollidedUnwind;
+        nt::seh, [windows_sys::Win32::System::Diagnostics::Debug], absent in C:
+            UNW_FLAG_EHANDLER, UNW_FLAG_UHANDLER;
+        nt::seh, [], is in C:
+            CONTEXT_FULL;
+        nt::seh, [], absent in C:
+            EXCEPTION_UNWIND;
         nt::mm, [], is in C:
             MDL_MAPPED_TO_SYSTEM_VA, MDL_PAGES_LOCKED, MDL_SOURCE_IS_NONPAGED_POOL;
         nt::mm, [windows_sys::Wdk::System::SystemServices], is in C:
@@ -173,6 +187,7 @@ pub(crate) fn facts() -> Vec<Fact> {
             STATUS_MORE_PROCESSING_REQUIRED, STATUS_NO_MEMORY, STATUS_ILLEGAL_INSTRUCTION,
             STATUS_ACCESS_DENIED, STATUS_BUFFER_TOO_SMALL, STATUS_OBJECT_TYPE_MISMATCH,
             STATUS_NONCONTINUABLE_EXCEPTION, STATUS_INVALID_DISPOSITION, STATUS_UNWIND,
+            STATUS_INVALID_UNWIND_TARGET, STATUS_BAD_FUNCTION_TABLE,
             STATUS_OBJECT_NAME_INVALID, STATUS_OBJECT_NAME_NOT_FOUND,
             STATUS_OBJECT_NAME_COLLISION, STATUS_OBJECT_PATH_NOT_FOUND,
             STATUS_OBJECT_PATH_SYNTAX_BAD, STATUS_DATA_ERROR, STATUS_SHARING_VIOLATION,
@@ -202,7 +217,8 @@ pub(crate) fn facts() -> Vec<Fact> {
             IRQL_UNEXPECTED_VALUE, DRIVER_UNLOADED_WITHOUT_CANCELLING_PENDING_OPERATIONS,
             DRIVER_IRQL_NOT_LESS_OR_EQUAL, MANUALLY_INITIATED_CRASH,
             THREAD_STUCK_IN_DEVICE_DRIVER, ATTEMPTED_EXECUTE_OF_NOEXECUTE_MEMORY,
-            VIDEO_DRIVER_INIT_FAILURE;
+            VIDEO_DRIVER_INIT_FAILURE, INVALID_PROCESS_DETACH_ATTEMPT,
+            NO_MORE_IRP_STACK_LOCATIONS, SYSTEM_PTE_MISUSE, WORKER_INVALID;
         nt::stop, [windows_sys::Win32::System::Diagnostics::Debug], absent in C:
             SYSTEM_SERVICE_EXCEPTION, DRIVER_VERIFIER_DETECTED_VIOLATION, TIMER_OR_DPC_INVALID,
             DRIVER_VERIFIER_IOMANAGER_VIOLATION, PAGE_FAULT_IN_FREED_SPECIAL_POOL,

@@ -18,6 +18,7 @@ const MODULES: &[&str] = &[
     include_str!("../../src/ps.rs"),
     include_str!("../../src/rtl.rs"),
     include_str!("../../src/se.rs"),
+    include_str!("../../src/seh.rs"),
     include_str!("../../src/zw.rs"),
 ];
 const STATUS: &str = include_str!("../../src/status.rs");

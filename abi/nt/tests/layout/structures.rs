@@ -105,6 +105,7 @@ pub(crate) fn facts() -> Vec<Fact> {
     use windows_sys::Wdk::System::SystemServices as services;
     use windows_sys::Win32::Security as security;
     use windows_sys::Win32::System as system;
+    use windows_sys::Win32::System::Diagnostics::Debug as debug;
     let mut facts = Vec::new();
     structures! { facts;
         base::UNICODE_STRING, [windows_sys::Win32::Foundation::UNICODE_STRING], "UNICODE_STRING" { Length, MaximumLength, Buffer }
@@ -121,6 +122,11 @@ pub(crate) fn facts() -> Vec<Fact> {
         ke::KSEMAPHORE, [services::KSEMAPHORE], "KSEMAPHORE" { Header, Limit }
         ke::KMUTANT, [wdk::KMUTANT], "KMUTANT" { Header, MutantListEntry, OwnerThread, (Abandoned: Anonymous.MutantFlags), ApcDisable }
         ex::FAST_MUTEX, [wdk::FAST_MUTEX], "FAST_MUTEX" { Count, Owner, Contention, Event, OldIrql }
+        seh::EXCEPTION_RECORD, [debug::EXCEPTION_RECORD], "EXCEPTION_RECORD" { ExceptionCode, ExceptionFlags, ExceptionRecord, ExceptionAddress, NumberParameters, ExceptionInformation }
+        seh::EXCEPTION_POINTERS, [debug::EXCEPTION_POINTERS], "EXCEPTION_POINTERS" { ExceptionRecord, ContextRecord }
+        seh::RUNTIME_FUNCTION, [debug::IMAGE_RUNTIME_FUNCTION_ENTRY], "" { BeginAddress, EndAddress, (UnwindData: Anonymous.UnwindData => UnwindData) }
+        seh::DISPATCHER_CONTEXT, [debug::DISPATCHER_CONTEXT], "" { ControlPc, ImageBase, FunctionEntry, EstablisherFrame, TargetIp, ContextRecord, LanguageHandler, HandlerData, (HistoryTable: HistoryTable => absent), (ScopeIndex: ScopeIndex => absent), (Fill0: Fill0 => absent) }
+        seh::CONTEXT, [debug::CONTEXT], "CONTEXT" { (Home: P1Home => P1Home), ContextFlags, MxCsr, (Segments: SegCs => SegCs), EFlags, (Debug: Dr0 => Dr0), (Integer: Rax => Rax), Rip, (Legacy: Anonymous.FltSave => FltSave), (Xmm: Anonymous.Anonymous.Xmm0 => Xmm0), (Legacy2: absent => absent), (Vector: VectorRegister => VectorRegister), VectorControl, DebugControl }
         mm::MDL, [wdk::MDL], "MDL" { Next, Size, MdlFlags, (AllocationProcessorNumber: absent => absent), (Reserved: absent => absent), Process, MappedSystemVa, StartVa, ByteCount, ByteOffset }
         irp::IO_STATUS_BLOCK, [system::IO::IO_STATUS_BLOCK], "IO_STATUS_BLOCK" { (Status: Anonymous.Status), Information }
         irp::IRP, [wdk::IRP], "IRP" { Type, Size, (AllocationProcessorNumber: absent => absent), (Reserved: absent => absent), MdlAddress, Flags, (SystemBuffer: AssociatedIrp.SystemBuffer => AssociatedIrp.SystemBuffer), ThreadListEntry, IoStatus, RequestorMode, PendingReturned, StackCount, CurrentLocation, Cancel, CancelIrql, ApcEnvironment, AllocationFlags, (UserIosb: Anonymous.UserIosb), UserEvent, (UserApcRoutine: Overlay.AsynchronousParameters.Anonymous1.UserApcRoutine => Overlay.AsynchronousParameters.UserApcRoutine), (UserApcContext: Overlay.AsynchronousParameters.Anonymous2.UserApcContext => Overlay.AsynchronousParameters.UserApcContext), CancelRoutine, UserBuffer, (DriverContext: Tail.Overlay.Anonymous1.Anonymous.DriverContext => Tail.Overlay.DriverContext), (Thread: Tail.Overlay.Thread => Tail.Overlay.Thread), (AuxiliaryBuffer: Tail.Overlay.AuxiliaryBuffer => Tail.Overlay.AuxiliaryBuffer), (ListEntry: Tail.Overlay.Anonymous2.ListEntry => Tail.Overlay.ListEntry), (CurrentStackLocation: Tail.Overlay.Anonymous2.Anonymous.CurrentStackLocation => Tail.Overlay.CurrentStackLocation), (OriginalFileObject: Tail.Overlay.OriginalFileObject => Tail.Overlay.OriginalFileObject), (IrpExtension: absent => absent) }

@@ -7,6 +7,7 @@
 
 pub(crate) mod callback;
 mod lookaside;
+pub(crate) mod pool;
 pub(crate) mod resource;
 mod slist;
 
@@ -18,19 +19,18 @@ use nt::NTSTATUS;
 use nt::base::{KernelMode, LIST_ENTRY, OBJECT_ATTRIBUTES, UserMode};
 use nt::ex::{
     ALLOCATE_FUNCTION, CALLBACK_FUNCTION, ERESOURCE, FAST_MUTEX, FREE_FUNCTION,
-    NPAGED_LOOKASIDE_LIST, NonPagedPoolCacheAligned, NonPagedPoolNx, NonPagedPoolNxCacheAligned,
-    POOL_FLAG_PAGED, POOL_FLAG_RAISE_ON_FAILURE, POOL_FLAG_UNINITIALIZED, PagedPool,
-    PagedPoolCacheAligned, SLIST_HEADER,
+    NPAGED_LOOKASIDE_LIST, POOL_FLAG_RAISE_ON_FAILURE, POOL_FLAG_UNINITIALIZED, SLIST_HEADER,
 };
 use nt::ke::{APC_LEVEL, KSPIN_LOCK};
 use nt::status::STATUS_SUCCESS;
 
-use super::{data, exports};
-use crate::guest::{self, field, get, set};
-use crate::machine::{Machine, current};
-use crate::pool::{Block, FreeError, Owner, tag_text};
+use pool::Wanted;
+
+use super::exports;
+use crate::guest::{self, get, set};
+use crate::locks::{Kind, Mode};
+use crate::machine::current;
 use crate::process::SYSTEM_PROCESS;
-use crate::wait::Timeout;
 
 /// Tag of pool that was allocated without one ("None").
 const NO_TAG: u32 = u32::from_le_bytes(*b"None");
@@ -40,7 +40,7 @@ exports! {
 
     fn ExAllocatePool2(Flags: u64, NumberOfBytes: usize, Tag: u32) -> *mut c_void {
         let machine = current();
-        let block = machine.allocate_pool(NumberOfBytes, Tag, Flags & POOL_FLAG_PAGED != 0);
+        let block = machine.allocate_pool(NumberOfBytes, Tag, Wanted::of_flags(Flags));
         if block == 0 && Flags & POOL_FLAG_RAISE_ON_FAILURE != 0 {
             machine.violate(RuleId::BugCheck, [0; 4], "an allocation with POOL_FLAG_RAISE_ON_FAILURE failed, and the lab raises no exceptions yet".into());
         }
@@ -50,37 +50,26 @@ exports! {
         block as *mut c_void
     }
     fn ExAllocatePoolWithTag(PoolType: i32, NumberOfBytes: usize, Tag: u32) -> *mut c_void {
-        current().allocate_pool(NumberOfBytes, Tag, is_paged(PoolType)) as *mut c_void
+        current().allocate_pool(NumberOfBytes, Tag, Wanted::of_type(PoolType)) as *mut c_void
     }
     fn ExAllocatePool(PoolType: i32, NumberOfBytes: usize) -> *mut c_void {
-        current().allocate_pool(NumberOfBytes, NO_TAG, is_paged(PoolType)) as *mut c_void
+        current().allocate_pool(NumberOfBytes, NO_TAG, Wanted::of_type(PoolType)) as *mut c_void
     }
     fn ExFreePoolWithTag(P: *mut c_void, Tag: u32) { current().free_pool(P as u64, Tag) }
     fn ExFreePool(P: *mut c_void) { current().free_pool(P as u64, 0) }
     fn ExAcquireFastMutex(FastMutex: *mut FAST_MUTEX) {
         let machine = current();
-        let thread = machine.current_thread_object();
-        if get!(FastMutex, Owner) as u64 == thread && get!(FastMutex, Count) < 1 {
-            machine.violate(RuleId::SpinLockRecursive, [0x1001, FastMutex as u64, 0, 0], "a fast mutex was acquired by the thread that owns it".into());
-        }
         let old = machine.irql();
-        while get!(FastMutex, Count) < 1 {
-            machine.wait(&[field!(FastMutex, Event) as u64], false, Timeout::Never);
-        }
-        set!(FastMutex, Count = 0);
-        set!(FastMutex, Owner = thread as *mut c_void);
+        machine.acquire_mutex(FastMutex, Kind::FastMutex);
         set!(FastMutex, OldIrql = u32::from(old));
-        machine.cpu().set_irql(APC_LEVEL);
+        machine.set_irql(APC_LEVEL);
     }
     fn ExReleaseFastMutex(FastMutex: *mut FAST_MUTEX) {
         let machine = current();
-        if get!(FastMutex, Owner) as u64 != machine.current_thread_object() {
-            machine.violate(RuleId::SpinLockNotOwned, [FastMutex as u64, 0, 0, 0], "a fast mutex was released by a thread that does not own it".into());
+        let old = get!(FastMutex, OldIrql);
+        if machine.release_mutex(FastMutex, Kind::FastMutex) {
+            machine.lower(u8::try_from(old).unwrap_or(0));
         }
-        set!(FastMutex, Owner = ptr::null_mut());
-        set!(FastMutex, Count = 1);
-        machine.lower(u8::try_from(get!(FastMutex, OldIrql)).unwrap_or(0));
-        machine.signal(field!(FastMutex, Event) as u64, 1);
     }
     fn ExInterlockedInsertTailList(ListHead: *mut LIST_ENTRY, ListEntry: *mut LIST_ENTRY, _Lock: *mut KSPIN_LOCK) -> *mut LIST_ENTRY {
         let last = get!(ListHead, Blink);
@@ -140,10 +129,10 @@ exports! {
         STATUS_SUCCESS
     }
     fn ExAcquireResourceExclusiveLite(Resource: *mut ERESOURCE, Wait: u8) -> u8 {
-        u8::from(current().acquire_resource(Resource as u64, resource::Mode::Exclusive, Wait != 0))
+        u8::from(current().acquire_resource(Resource as u64, Mode::Exclusive, Wait != 0))
     }
     fn ExAcquireResourceSharedLite(Resource: *mut ERESOURCE, Wait: u8) -> u8 {
-        u8::from(current().acquire_resource(Resource as u64, resource::Mode::Shared, Wait != 0))
+        u8::from(current().acquire_resource(Resource as u64, Mode::Shared, Wait != 0))
     }
     fn ExReleaseResourceLite(Resource: *mut ERESOURCE) { current().release_resource(Resource as u64) }
     fn ExIsResourceAcquiredExclusiveLite(Resource: *mut ERESOURCE) -> u8 { u8::from(current().writes_resource(Resource as u64)) }
@@ -166,8 +155,8 @@ exports! {
         current().notify_callback(CallbackObject as u64, Argument1 as u64, Argument2 as u64);
     }
 
-    fn ProbeForRead(Address: *const c_void, Length: usize, Alignment: u32) { current().probe(Address as u64, Length, Alignment) }
-    fn ProbeForWrite(Address: *mut c_void, Length: usize, Alignment: u32) { current().probe(Address as u64, Length, Alignment) }
+    fn ProbeForRead(Address: *const c_void, Length: usize, Alignment: u32) { current().probe_for_read(Address as u64, Length, Alignment) }
+    fn ProbeForWrite(Address: *mut c_void, Length: usize, Alignment: u32) { current().probe_for_write(Address as u64, Length, Alignment) }
     fn ExGetPreviousMode() -> i8 {
         // A client's request comes from a user program; the system process has none.
         let machine = current();
@@ -181,141 +170,4 @@ fn link(before: *mut LIST_ENTRY, entry: *mut LIST_ENTRY, after: *mut LIST_ENTRY)
     set!(entry, Blink = before);
     set!(before, Flink = entry);
     set!(after, Blink = entry);
-}
-
-pub(super) fn is_paged(pool_type: i32) -> bool {
-    match pool_type & !(NonPagedPoolNx | NonPagedPoolNxCacheAligned | NonPagedPoolCacheAligned) {
-        0 => false,
-        rest => rest & PagedPool != 0 || pool_type == PagedPoolCacheAligned,
-    }
-}
-
-impl Machine {
-    pub(super) fn allocate_pool(&self, size: usize, tag: u32, paged: bool) -> u64 {
-        let site = self.call_site();
-        if size == 0 {
-            self.violate(
-                RuleId::PoolZeroBytes,
-                [0, u64::from(self.irql()), 0, 0],
-                format!("zero bytes of pool allocated, tag '{}'", tag_text(tag)),
-            );
-        }
-        if paged && self.irql() > APC_LEVEL {
-            self.violate(
-                RuleId::PoolIrql,
-                [1, u64::from(self.irql()), 1, size as u64],
-                format!("paged pool allocated at IRQL {}", self.irql()),
-            );
-        }
-        if self.must_fail() {
-            return 0;
-        }
-        self.pool
-            .borrow_mut()
-            .allocate(size as u64, tag, paged, Owner::Driver, site)
-            .unwrap_or(0)
-    }
-
-    /// Stops when a range can't be a user program's, or is not aligned, or not mapped.
-    fn probe(&self, address: u64, len: usize, alignment: u32) {
-        let wrong = match address.checked_add(len as u64) {
-            _ if len == 0 => return,
-            _ if address & u64::from(alignment.max(1) - 1) != 0 => "not aligned",
-            Some(end) if end <= data::USER_PROBE_ADDRESS => {
-                if self.is_readable(address) && self.is_readable(end - 1) {
-                    return;
-                }
-                "not mapped"
-            }
-            _ => "not in a user program's memory",
-        };
-        let what = format!(
-            "{len} bytes at {address:#x} were probed that are {wrong}; the lab raises no exceptions yet"
-        );
-        self.violate(RuleId::PageFault, [address, len as u64, 0, 0], what);
-    }
-
-    pub(crate) fn free_pool(&self, address: u64, tag: u32) {
-        let block = self.pool.borrow().block_at(address);
-        if let Some(block) = block {
-            self.check_free(&block);
-        }
-        let freed = self.pool.borrow_mut().free(address, tag, self.call_site());
-        match freed {
-            Ok(_) => {}
-            Err(FreeError::NotPool) => {
-                let what = format!("{address:#x} was freed, which is no pool block");
-                self.violate(RuleId::PoolBadFree, [0x46, address, 0, 0], what)
-            }
-            Err(FreeError::Twice(block)) => {
-                let what = format!(
-                    "{} freed twice; first at {}",
-                    block.describe(),
-                    self.frame(block.freed_at)
-                );
-                self.violate(RuleId::PoolDoubleFree, [7, address, 0, 0], what)
-            }
-            Err(FreeError::WrongTag(block)) => {
-                let what = format!("{} freed with tag '{}'", block.describe(), tag_text(tag));
-                self.violate(
-                    RuleId::PoolWrongTag,
-                    [0xA, address, u64::from(block.tag), u64::from(tag)],
-                    what,
-                )
-            }
-            Err(FreeError::Corrupted(block, changed)) => {
-                let place = changed.cast_signed() - block.address.cast_signed();
-                let what = format!(
-                    "{}: byte {place} was changed; allocated at {}",
-                    block.describe(),
-                    self.frame(block.allocated_at)
-                );
-                self.violate(
-                    RuleId::PoolCorruption,
-                    [address, changed, block.size, 0x24],
-                    what,
-                )
-            }
-        }
-    }
-
-    /// Nothing that the kernel still uses may be in a block that is freed.
-    fn check_free(&self, block: &Block) {
-        let range = block.address..block.address + block.size.max(1);
-        if block.owner == Owner::Kernel {
-            self.violate(
-                RuleId::PoolBadFree,
-                [0x46, block.address, 0, 0],
-                "an object of the kernel was freed as pool".into(),
-            );
-        }
-        if block.paged && self.irql() > APC_LEVEL {
-            self.violate(
-                RuleId::PoolIrql,
-                [0x11, u64::from(self.irql()), 1, block.address],
-                format!("paged pool freed at IRQL {}", self.irql()),
-            );
-        }
-        if let Some(timer) = self.timers.borrow().within(range.clone()).first().copied() {
-            self.violate(
-                RuleId::TimerFreed,
-                [0, timer, block.address, block.size],
-                format!("{} freed with a timer in it that is set", block.describe()),
-            );
-        }
-        let queued = self.cpus.iter().find_map(|cpu| {
-            cpu.dpcs
-                .borrow()
-                .iter()
-                .copied()
-                .find(|dpc| range.contains(dpc))
-        });
-        if let Some(dpc) = queued {
-            self.violate(
-                RuleId::DpcFreed,
-                [1, dpc, block.address, block.size],
-                format!("{} freed with a DPC in it that is queued", block.describe()),
-            );
-        }
-    }
 }

@@ -40,7 +40,8 @@ exports! {
         let machine = current();
         let freed = machine.resources.borrow_mut().reservations.remove(&(CounterSetHandle as u64));
         if freed.is_none() {
-            machine.violate(RuleId::BadHandle, [0xE0, CounterSetHandle as u64, 0, 0], "hardware counters were freed that are not reserved".into());
+            machine.report(RuleId::BadHandle, [0, CounterSetHandle as u64, 0, 0], "hardware counters were freed that are not reserved".into());
+            return nt::status::STATUS_INVALID_HANDLE;
         }
         STATUS_SUCCESS
     }

@@ -78,12 +78,7 @@ exports! {
         machine.allocate_irp(StackSize, Origin::Driver, machine.call_site())
     }
     fn IoFreeIrp(Irp: *mut IRP) {
-        let machine = current();
-        let block = machine.irp_block(Irp);
-        if get!(block, origin) != Origin::Driver {
-            machine.violate(RuleId::BadObject, [Irp as u64, 0, 0, 0], "IoFreeIrp of an IRP that the driver did not allocate".into());
-        }
-        machine.free_irp(Irp);
+        current().free_driver_irp(Irp);
     }
     fn IoCancelIrp(Irp: *mut IRP) -> u8 {
         current().irp_block(Irp);
@@ -167,10 +162,7 @@ exports! {
     }
     fn IoFreeWorkItem(IoWorkItem: *mut c_void) {
         let machine = current();
-        let item = machine.resources.borrow_mut().work_items.remove(&(IoWorkItem as u64));
-        if item.is_none_or(|item| item.queued) {
-            machine.violate(RuleId::BadObject, [IoWorkItem as u64, 0, 0, 0], "a work item was freed that does not exist, or that is queued".into());
-        }
+        machine.free_work_item(IoWorkItem as u64);
     }
     fn IoGetCurrentProcess() -> *mut c_void { current().current_process() as *mut c_void }
     fn IoGetRequestorProcess(Irp: *mut IRP) -> *mut c_void { current().requestor(Irp) as *mut c_void }
@@ -205,7 +197,11 @@ exports! {
         top
     }
     fn IoDetachDevice(TargetDevice: *mut DEVICE_OBJECT) {
-        current().check_device(TargetDevice);
+        let machine = current();
+        machine.check_device(TargetDevice);
+        if get!(TargetDevice, AttachedDevice).is_null() {
+            machine.report(RuleId::DeviceNotAttached, [0, machine.call_site(), 0, TargetDevice as u64], format!("IoDetachDevice from device {:#x}, which nothing is attached to", TargetDevice as u64));
+        }
         set!(TargetDevice, AttachedDevice = ptr::null_mut());
     }
     fn IoGetAttachedDeviceReference(DeviceObject: *mut DEVICE_OBJECT) -> *mut DEVICE_OBJECT {
@@ -255,13 +251,10 @@ impl Machine {
     ///
     /// Errors: not of whole characters, or longer than its buffer.
     pub(crate) fn string(&self, string: *const UNICODE_STRING) -> Result<String, NTSTATUS> {
-        let string = guest::read(string);
-        if !string.Length.is_multiple_of(2)
-            || string.Length > string.MaximumLength
-            || (string.Buffer.is_null() && string.Length != 0)
-        {
+        if self.is_malformed(string) {
             return Err(STATUS_OBJECT_NAME_INVALID);
         }
+        let string = guest::read(string);
         let units: Vec<u16> = (0..usize::from(string.Length / 2))
             .map(|index| guest::read(string.Buffer.wrapping_add(index)))
             .collect();

@@ -5,7 +5,7 @@
     reason = "exports have foreign signatures and the names of the WDK"
 )]
 
-mod lock;
+mod irql;
 mod processor;
 
 use std::ffi::c_void;
@@ -17,14 +17,15 @@ use nt::base::{GROUP_AFFINITY, HANDLE, PROCESSOR_NUMBER};
 use nt::ke::{
     DISPATCH_LEVEL, EVENT_NOTIFICATION_OBJECT, EVENT_SYNCHRONIZATION_OBJECT, IPI_LEVEL, KAFFINITY,
     KAPC_STATE, KDEFERRED_ROUTINE, KDPC, KEVENT, KIPI_BROADCAST_WORKER, KIRQL, KMUTANT, KPRIORITY,
-    KSEMAPHORE, KSPIN_LOCK, KSYNCHRONIZE_ROUTINE, KTIMER, MUTANT_OBJECT, SEMAPHORE_OBJECT,
-    THREAD_WAIT_OBJECTS, TIMER_NOTIFICATION_OBJECT, TIMER_SYNCHRONIZATION_OBJECT,
+    KSEMAPHORE, KSPIN_LOCK, KTIMER, MUTANT_OBJECT, SEMAPHORE_OBJECT, THREAD_WAIT_OBJECTS,
+    TIMER_NOTIFICATION_OBJECT, TIMER_SYNCHRONIZATION_OBJECT,
 };
 use nt::status::{STATUS_INVALID_PARAMETER, STATUS_SUCCESS};
 
 use super::exports;
 use crate::dpc::TARGET_BIAS;
 use crate::guest::{self, field, get, set};
+use crate::locks::{How, Kind, Region};
 use crate::machine::{current, thread_id};
 use crate::resources::Held;
 use crate::wait::Timeout;
@@ -38,16 +39,27 @@ exports! {
     fn KeLowerIrql(NewIrql: KIRQL) { current().lower(NewIrql) }
     fn KeInitializeSpinLock(SpinLock: *mut KSPIN_LOCK) { guest::write(SpinLock, 0) }
     fn KeAcquireSpinLockRaiseToDpc(SpinLock: *mut KSPIN_LOCK) -> KIRQL {
-        let old = current().raise(DISPATCH_LEVEL);
-        current().acquire(SpinLock);
+        let machine = current();
+        machine.check_raising(SpinLock as u64);
+        let old = machine.irql();
+        machine.set_irql(old.max(DISPATCH_LEVEL));
+        machine.acquire_spin(SpinLock, How::Raising);
         old
     }
     fn KeReleaseSpinLock(SpinLock: *mut KSPIN_LOCK, NewIrql: KIRQL) {
-        current().release_lock(SpinLock);
-        current().lower(NewIrql);
+        let machine = current();
+        machine.check_release_irql(SpinLock as u64, How::Raising);
+        machine.release_spin(SpinLock, How::Raising);
+        machine.lower(NewIrql);
     }
-    fn KeAcquireSpinLockAtDpcLevel(SpinLock: *mut KSPIN_LOCK) { current().acquire(SpinLock) }
-    fn KeReleaseSpinLockFromDpcLevel(SpinLock: *mut KSPIN_LOCK) { current().release_lock(SpinLock) }
+    fn KeAcquireSpinLockAtDpcLevel(SpinLock: *mut KSPIN_LOCK) {
+        current().check_at_dpc(SpinLock as u64);
+        current().acquire_spin(SpinLock, How::AtDpc);
+    }
+    fn KeReleaseSpinLockFromDpcLevel(SpinLock: *mut KSPIN_LOCK) {
+        current().check_release_irql(SpinLock as u64, How::AtDpc);
+        current().release_spin(SpinLock, How::AtDpc);
+    }
     fn KeTryToAcquireSpinLockAtDpcLevel(SpinLock: *mut KSPIN_LOCK) -> u8 {
         u8::from(current().try_acquire(SpinLock))
     }
@@ -84,10 +96,7 @@ exports! {
         set!(Dpc, Importance = u8::try_from(Importance).unwrap_or(1));
     }
     fn KeFlushQueuedDpcs() {
-        let machine = current();
-        while machine.dpcs_are_active() {
-            machine.yield_to_scheduler();
-        }
+        current().flush_dpcs();
     }
 
     fn KeInitializeTimer(Timer: *mut KTIMER) { initialize_timer(Timer, TIMER_NOTIFICATION_OBJECT) }
@@ -138,26 +147,30 @@ exports! {
     fn KeReleaseMutex(Mutex: *mut KMUTANT, _Wait: u8) -> i32 {
         let machine = current();
         let thread = machine.current_thread_object();
-        if get!(Mutex, OwnerThread) as u64 != thread {
-            machine.violate(RuleId::BadObject, [Mutex as u64, thread, 0, 0], "a mutex was released by a thread that does not own it".into());
-        }
         let state = get!(Mutex, Header.SignalState);
+        if get!(Mutex, OwnerThread) as u64 != thread {
+            machine.report_not_owned(Mutex as u64, Kind::Mutex);
+            return state;
+        }
+        machine.lock_released(Mutex as u64);
         if state == 0 {
             set!(Mutex, OwnerThread = ptr::null_mut());
         }
         machine.signal(Mutex as u64, state + 1)
     }
-    fn KeWaitForSingleObject(Object: *mut c_void, _WaitReason: i32, _WaitMode: i8, _Alertable: u8, Timeout: *const i64) -> NTSTATUS {
+    fn KeWaitForSingleObject(Object: *mut c_void, _WaitReason: i32, WaitMode: i8, _Alertable: u8, Timeout: *const i64) -> NTSTATUS {
         let machine = current();
+        machine.check_wait_mode(&[Object as u64], WaitMode);
         machine.wait(&[Object as u64], false, machine.timeout(Timeout))
     }
-    fn KeWaitForMultipleObjects(Count: u32, Object: *mut *mut c_void, WaitType: i32, _WaitReason: i32, _WaitMode: i8, _Alertable: u8, Timeout: *const i64, WaitBlockArray: *mut c_void) -> NTSTATUS {
+    fn KeWaitForMultipleObjects(Count: u32, Object: *mut *mut c_void, WaitType: i32, _WaitReason: i32, WaitMode: i8, _Alertable: u8, Timeout: *const i64, WaitBlockArray: *mut c_void) -> NTSTATUS {
         let machine = current();
         let limit = if WaitBlockArray.is_null() { THREAD_WAIT_OBJECTS } else { nt::ke::MAXIMUM_WAIT_OBJECTS };
         if Count == 0 || Count > limit {
             machine.violate(RuleId::BadObject, [u64::from(Count), 0, 0, 0], format!("a wait for {Count} objects; at most {limit} are allowed here"));
         }
         let objects: Vec<u64> = (0..Count as usize).map(|index| guest::read(Object.wrapping_add(index)) as u64).collect();
+        machine.check_wait_mode(&objects, WaitMode);
         machine.wait(&objects, WaitType == nt::ke::WaitAll, machine.timeout(Timeout))
     }
     fn KeDelayExecutionThread(_WaitMode: i8, _Alertable: u8, Interval: *const i64) -> NTSTATUS {
@@ -236,6 +249,7 @@ exports! {
         let machine = current();
         let old = machine.raise(IPI_LEVEL);
         let mine = machine.current_cpu.get();
+        machine.close_gate();
         let mut result = 0;
         for cpu in 0..machine.cpu_count() {
             let value = machine.call_on(cpu, BroadcastFunction as usize as u64, [Context as u64, 0, 0, 0]);
@@ -243,11 +257,12 @@ exports! {
                 result = value;
             }
         }
+        machine.open_gate();
         machine.lower(old);
         usize::try_from(result).unwrap_or(0)
     }
-    fn KeEnterCriticalRegion() {}
-    fn KeLeaveCriticalRegion() {}
+    fn KeEnterCriticalRegion() { current().enter_region(Region::Critical) }
+    fn KeLeaveCriticalRegion() { current().leave_region(Region::Critical) }
     fn KeSetPriorityThread(Thread: *mut c_void, Priority: KPRIORITY) -> KPRIORITY {
         let machine = current();
         match machine.thread_at(Thread as u64) {
@@ -267,9 +282,6 @@ exports! {
         let machine = current();
         machine.must_hold(Held::AttachedProcess, ApcState as u64);
         machine.enter_process(get!(ApcState, Process) as u64);
-    }
-    fn KeSynchronizeExecution(Interrupt: *mut c_void, _SynchronizeRoutine: KSYNCHRONIZE_ROUTINE, _SynchronizeContext: *mut c_void) -> u8 {
-        current().violate(RuleId::BadObject, [Interrupt as u64, 0, 0, 0], "not an interrupt that was connected".into())
     }
     fn KeGetCurrentThread() -> HANDLE { current().current_thread_object() as HANDLE }
 

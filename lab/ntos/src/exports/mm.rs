@@ -9,9 +9,11 @@ use std::ffi::c_void;
 use std::ptr;
 
 use lab_verifier::RuleId;
-use nt::base::UNICODE_STRING;
-use nt::mm::{MDL, MDL_MAPPED_TO_SYSTEM_VA, MDL_PAGES_LOCKED, MDL_SOURCE_IS_NONPAGED_POOL};
+use nt::base::{KernelMode, UNICODE_STRING};
+use nt::ke::DISPATCH_LEVEL;
+use nt::mm::{MDL, MDL_MAPPED_TO_SYSTEM_VA};
 
+use super::ex::pool::Freer;
 use super::exports;
 use crate::guest::{get, set};
 use crate::machine::current;
@@ -25,7 +27,7 @@ exports! {
         machine.string(SystemRoutineName).map_or(ptr::null_mut(), |name| machine.routine_address(&name) as *mut c_void)
     }
     fn MmIsAddressValid(VirtualAddress: *mut c_void) -> u8 {
-        u8::from(current().is_readable(VirtualAddress as u64))
+        u8::from(current().is_valid(VirtualAddress as u64))
     }
     fn MmMapIoSpace(_PhysicalAddress: i64, _NumberOfBytes: usize, _CacheType: i32) -> *mut c_void {
         // No device of this machine has registers in memory.
@@ -35,35 +37,19 @@ exports! {
         let machine = current();
         let mapping = machine.resources.borrow_mut().mappings.remove(&(BaseAddress as u64));
         if mapping.is_none_or(|(len, _)| len != NumberOfBytes) {
-            machine.violate(RuleId::BadObject, [BaseAddress as u64, NumberOfBytes as u64, 0, 0], "device memory was unmapped that is not mapped so".into());
+            machine.report(RuleId::MappingInvalid, [BaseAddress as u64, NumberOfBytes as u64, 0, 0], format!("{NumberOfBytes} bytes of device memory at {:#x} were unmapped that are not mapped so", BaseAddress as u64));
         }
     }
     fn MmBuildMdlForNonPagedPool(MemoryDescriptorList: *mut MDL) {
-        let address = get!(MemoryDescriptorList, StartVa) as u64 + u64::from(get!(MemoryDescriptorList, ByteOffset));
-        set!(MemoryDescriptorList, MdlFlags = get!(MemoryDescriptorList, MdlFlags) | MDL_SOURCE_IS_NONPAGED_POOL);
-        set!(MemoryDescriptorList, MappedSystemVa = address as *mut c_void);
+        current().build_mdl_for_nonpaged_pool(MemoryDescriptorList);
     }
-    fn MmProbeAndLockPages(MemoryDescriptorList: *mut MDL, _AccessMode: i8, _Operation: i32) {
+    fn MmProbeAndLockPages(MemoryDescriptorList: *mut MDL, AccessMode: i8, _Operation: i32) { current().lock_pages(MemoryDescriptorList, AccessMode) }
+    fn MmUnlockPages(MemoryDescriptorList: *mut MDL) { current().unlock_pages(MemoryDescriptorList) }
+    fn MmMapLockedPagesSpecifyCache(MemoryDescriptorList: *mut MDL, AccessMode: i8, _CacheType: i32, _RequestedAddress: *mut c_void, BugCheckOnFailure: u32, _Priority: u32) -> *mut c_void {
         let machine = current();
-        let flags = get!(MemoryDescriptorList, MdlFlags);
-        let address = get!(MemoryDescriptorList, StartVa) as u64 + u64::from(get!(MemoryDescriptorList, ByteOffset));
-        if flags & MDL_PAGES_LOCKED != 0 {
-            machine.violate(RuleId::BadObject, [MemoryDescriptorList as u64, 0, 0, 0], "the pages of an MDL were locked twice".into());
+        if BugCheckOnFailure != 0 && AccessMode == KernelMode {
+            machine.report_must_succeed(MemoryDescriptorList);
         }
-        if !machine.is_readable(address) {
-            machine.violate(RuleId::PageFault, [address, 0, 0, 0], format!("pages at {address:#x} can't be locked; the lab raises no exceptions yet"));
-        }
-        set!(MemoryDescriptorList, MdlFlags = flags | MDL_PAGES_LOCKED);
-    }
-    fn MmUnlockPages(MemoryDescriptorList: *mut MDL) {
-        let flags = get!(MemoryDescriptorList, MdlFlags);
-        if flags & MDL_PAGES_LOCKED == 0 {
-            current().violate(RuleId::BadObject, [MemoryDescriptorList as u64, 0, 0, 0], "the pages of an MDL were unlocked that are not locked".into());
-        }
-        set!(MemoryDescriptorList, MdlFlags = flags & !(MDL_PAGES_LOCKED | MDL_MAPPED_TO_SYSTEM_VA));
-    }
-    fn MmMapLockedPagesSpecifyCache(MemoryDescriptorList: *mut MDL, _AccessMode: i8, _CacheType: i32, _RequestedAddress: *mut c_void, _BugCheckOnFailure: u32, _Priority: u32) -> *mut c_void {
-        let machine = current();
         if machine.must_fail() {
             return ptr::null_mut();
         }
@@ -95,11 +81,17 @@ exports! {
         let size = (NumberOfBytes as u64).next_multiple_of(4096);
         let block = machine.pool.borrow().block_at(BaseAddress as u64);
         if block.is_some_and(|block| block.address == BaseAddress as u64 && block.size != size) {
-            machine.violate(RuleId::BadObject, [BaseAddress as u64, size, 0, 0], "contiguous memory was freed with another length".into());
+            machine.report(RuleId::PoolWrongFunction, [0x60, BaseAddress as u64, 0, 0], format!("contiguous memory was freed as {NumberOfBytes} bytes, and has another length"));
         }
-        machine.free_pool(BaseAddress as u64, 0);
+        machine.free_memory(BaseAddress as u64, 0, Freer::Contiguous);
     }
-    fn MmFreeContiguousMemory(BaseAddress: *mut c_void) { current().free_pool(BaseAddress as u64, 0) }
+    fn MmLockPagableDataSection(AddressWithinSection: *mut c_void) -> *mut c_void {
+        current().lock_section(AddressWithinSection as u64, true);
+        AddressWithinSection
+    }
+    fn MmLockPagableSectionByHandle(ImageSectionHandle: *mut c_void) { current().lock_section(ImageSectionHandle as u64, true) }
+    fn MmUnlockPagableImageSection(ImageSectionHandle: *mut c_void) { current().lock_section(ImageSectionHandle as u64, false) }
+    fn MmFreeContiguousMemory(BaseAddress: *mut c_void) { current().free_memory(BaseAddress as u64, 0, Freer::Contiguous) }
 }
 
 impl crate::machine::Machine {
@@ -112,8 +104,16 @@ impl crate::machine::Machine {
         let site = self.call_site();
         self.pool
             .borrow_mut()
-            .allocate(size, tag, false, Owner::Driver, site)
+            .allocate(size, tag, false, Owner::Contiguous, site)
             .unwrap_or(0)
+    }
+
+    /// Whether a driver can read the byte at an address now.
+    fn is_valid(&self, address: u64) -> bool {
+        if self.irql() < DISPATCH_LEVEL {
+            self.make_resident(address);
+        }
+        self.kernel_address_of(address).is_some() || self.is_readable(address)
     }
 
     /// Whether the byte at an address can be read, without touching it.

@@ -9,25 +9,31 @@ use std::ffi::c_void;
 
 use lab_verifier::RuleId;
 use nt::NTSTATUS;
-use nt::base::{HANDLE, KernelMode, UNICODE_STRING};
+use nt::base::{HANDLE, KernelMode, OBJ_KERNEL_HANDLE, OBJECT_ATTRIBUTES, UNICODE_STRING};
 use nt::status::{
-    STATUS_INFO_LENGTH_MISMATCH, STATUS_INSUFFICIENT_RESOURCES, STATUS_INVALID_PARAMETER,
-    STATUS_OBJECT_NAME_NOT_FOUND, STATUS_OBJECT_TYPE_MISMATCH, STATUS_SUCCESS,
+    STATUS_INFO_LENGTH_MISMATCH, STATUS_INSUFFICIENT_RESOURCES, STATUS_INVALID_HANDLE,
+    STATUS_INVALID_PARAMETER, STATUS_OBJECT_NAME_NOT_FOUND, STATUS_OBJECT_TYPE_MISMATCH,
+    STATUS_SUCCESS,
 };
 
 use super::{data, exports};
 use crate::guest;
 use crate::machine::{Machine, current};
 use crate::object::Kind;
+use crate::process::SYSTEM_PROCESS;
 use crate::sched::State;
 
 exports! {
     ob;
 
-    fn ObReferenceObjectByHandle(Handle: HANDLE, _DesiredAccess: u32, ObjectType: *mut c_void, _AccessMode: i8, Object: *mut *mut c_void, _HandleInformation: *mut c_void) -> NTSTATUS {
+    fn ObReferenceObjectByHandle(Handle: HANDLE, _DesiredAccess: u32, ObjectType: *mut c_void, AccessMode: i8, Object: *mut *mut c_void, _HandleInformation: *mut c_void) -> NTSTATUS {
         let machine = current();
         let kind = data::kind_of_type(ObjectType as u64);
-        let resolved = machine.resolve_handle(Handle as u64, kind);
+        let resolved = if AccessMode == KernelMode {
+            machine.resolve_handle(Handle as u64, kind)
+        } else {
+            machine.resolve_user_handle(Handle as u64, ObjectType as u64)
+        };
         match resolved {
             Ok(object) => {
                 machine.objects.borrow_mut().reference(object, machine.call_site());
@@ -37,7 +43,7 @@ exports! {
             Err(status) => status,
         }
     }
-    fn ObOpenObjectByPointer(Object: *mut c_void, HandleAttributes: u32, _PassedAccessState: *mut c_void, _DesiredAccess: u32, ObjectType: *mut c_void, AccessMode: i8, Handle: *mut HANDLE) -> NTSTATUS {
+    fn ObOpenObjectByPointer(Object: *mut c_void, HandleAttributes: u32, _PassedAccessState: *mut c_void, _DesiredAccess: u32, ObjectType: *mut c_void, _AccessMode: i8, Handle: *mut HANDLE) -> NTSTATUS {
         let machine = current();
         let site = machine.call_site();
         if machine.must_fail() {
@@ -48,10 +54,9 @@ exports! {
         if data::kind_of_type(ObjectType as u64).is_some_and(|wanted| wanted != kind) {
             return STATUS_OBJECT_TYPE_MISMATCH;
         }
-        if AccessMode == KernelMode && HandleAttributes & nt::base::OBJ_KERNEL_HANDLE == 0 && machine.current_process() != machine.process(4).unwrap_or_default() {
-            machine.violate(RuleId::BadHandle, [0xE0, Object as u64, 0, 0], "a handle without OBJ_KERNEL_HANDLE was opened in a user's process".into());
-        }
-        match machine.objects.borrow_mut().open(Object as u64, site) {
+        let user = machine.opens_for_user(HandleAttributes);
+        let opened = machine.objects.borrow_mut().open_for(Object as u64, site, user);
+        match opened {
             Some(handle) => {
                 guest::write(Handle, handle as HANDLE);
                 STATUS_SUCCESS
@@ -158,36 +163,103 @@ impl Machine {
 
     fn no_object(&self, address: u64) -> ! {
         self.violate(
-            RuleId::ObjectReference,
-            [address, 0, 0, 0],
+            RuleId::ObjectInvalid,
+            [0, address, 0, 0],
             format!("{address:#x} is no object"),
         )
     }
 
-    /// The object of a handle; the current-process and current-thread handles count.
-    pub(crate) fn resolve_handle(&self, handle: u64, kind: Option<Kind>) -> Result<u64, NTSTATUS> {
-        match handle.cast_signed() {
-            -1 => Ok(self.current_process()),
-            -2 => Ok(self.current_thread_object()),
-            _ => self.objects.borrow().resolve(handle, kind),
+    /// Whether a handle with these attributes goes into the table of a user's process.
+    pub(crate) fn opens_for_user(&self, attributes: u32) -> bool {
+        attributes & OBJ_KERNEL_HANDLE == 0
+            && self.current_process() != self.process(SYSTEM_PROCESS).unwrap_or_default()
+    }
+
+    /// Attributes of an object that may be null.
+    pub(crate) fn attributes_of(attributes: *const OBJECT_ATTRIBUTES) -> u32 {
+        if attributes.is_null() {
+            0
+        } else {
+            guest::get!(attributes.cast_mut(), Attributes)
         }
+    }
+
+    /// The object of a handle that the driver uses as the kernel's; the current-process and
+    /// current-thread handles count.
+    pub(crate) fn resolve_handle(&self, handle: u64, kind: Option<Kind>) -> Result<u64, NTSTATUS> {
+        if let Some(object) = self.pseudo_handle(handle) {
+            return Ok(object);
+        }
+        let resolved = self.objects.borrow().resolve(handle, kind);
+        if resolved == Err(STATUS_INVALID_HANDLE) {
+            self.report_handle(handle);
+        }
+        let opened_at = self.objects.borrow().user_handle(handle);
+        if let Some(site) = opened_at {
+            let what = format!(
+                "handle {handle:#x}, opened without OBJ_KERNEL_HANDLE at {}, was used as the kernel's",
+                self.site_in_words(site)
+            );
+            let parameters = [0, handle, self.current_process(), self.call_site()];
+            self.report(RuleId::UserHandle, parameters, what);
+        }
+        resolved
+    }
+
+    /// The object of a handle that a user program passed.
+    fn resolve_user_handle(&self, handle: u64, object_type: u64) -> Result<u64, NTSTATUS> {
+        if object_type == 0 {
+            self.report(
+                RuleId::HandleTypeUnchecked,
+                [0, handle, self.call_site(), 0],
+                format!("handle {handle:#x} of a user program was referenced with no object type"),
+            );
+        }
+        match self.pseudo_handle(handle) {
+            Some(object) => Ok(object),
+            None => self
+                .objects
+                .borrow()
+                .resolve(handle, data::kind_of_type(object_type)),
+        }
+    }
+
+    fn pseudo_handle(&self, handle: u64) -> Option<u64> {
+        match handle.cast_signed() {
+            -1 => Some(self.current_process()),
+            -2 => Some(self.current_thread_object()),
+            _ => None,
+        }
+    }
+
+    /// Reports the use of a handle that is not open.
+    pub(crate) fn report_handle(&self, handle: u64) {
+        let (rule, what) = match handle {
+            0 => (RuleId::NullHandle, "a null handle was used".into()),
+            _ => (RuleId::BadHandle, format!("handle {handle:#x} is not open")),
+        };
+        self.report(rule, [0, handle, 0, 0], what);
     }
 
     /// `ObDereferenceObject` by the driver.
     fn dereference(&self, address: u64) -> i64 {
-        let taken = self
+        let known = self
             .objects
             .borrow()
             .get(address)
-            .map(|object| !object.taken.is_empty());
-        match taken {
+            .map(|object| (!object.taken.is_empty(), object.kind, object.references));
+        match known {
             None => self.no_object(address),
-            Some(false) => self.violate(
-                RuleId::ObjectReference,
-                [address, 0, 0, 0],
-                format!("object {address:#x} was dereferenced more often than referenced"),
-            ),
-            Some(true) => {}
+            Some((false, kind, references)) => {
+                let what = format!(
+                    "the {} at {address:#x} was dereferenced more often than referenced",
+                    kind.name()
+                );
+                let minus_one = u64::MAX;
+                self.report(RuleId::ObjectReference, [0, address, minus_one, 0], what);
+                return references;
+            }
+            Some(_) => {}
         }
         let left = self
             .objects

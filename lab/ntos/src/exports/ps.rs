@@ -31,12 +31,13 @@ const MAX_NOTIFY_ROUTINES: usize = 64;
 exports! {
     ps;
 
-    fn PsCreateSystemThread(ThreadHandle: *mut HANDLE, _DesiredAccess: u32, _ObjectAttributes: *mut OBJECT_ATTRIBUTES, _ProcessHandle: HANDLE, _ClientId: *mut c_void, StartRoutine: KSTART_ROUTINE, StartContext: *mut c_void) -> NTSTATUS {
+    fn PsCreateSystemThread(ThreadHandle: *mut HANDLE, _DesiredAccess: u32, ObjectAttributes: *mut OBJECT_ATTRIBUTES, _ProcessHandle: HANDLE, _ClientId: *mut c_void, StartRoutine: KSTART_ROUTINE, StartContext: *mut c_void) -> NTSTATUS {
         let machine = current();
         if machine.must_fail() {
             return STATUS_INSUFFICIENT_RESOURCES;
         }
-        match machine.create_system_thread(StartRoutine as usize as u64, StartContext as u64) {
+        let user = machine.opens_for_user(Machine::attributes_of(ObjectAttributes));
+        match machine.create_system_thread(StartRoutine as usize as u64, StartContext as u64, user) {
             Ok(handle) => {
                 guest::write(ThreadHandle, handle as HANDLE);
                 STATUS_SUCCESS
@@ -49,6 +50,7 @@ exports! {
         let Some(id) = machine.running.get().filter(|id| machine.thread(*id).is_system_thread.get()) else {
             return STATUS_INVALID_PARAMETER;
         };
+        machine.check_thread_end(id);
         machine.end_system_thread(id);
         machine.abandon_fiber(id)
     }
@@ -128,7 +130,12 @@ impl Machine {
         }
     }
 
-    fn create_system_thread(&self, function: u64, context: u64) -> Result<u64, NTSTATUS> {
+    fn create_system_thread(
+        &self,
+        function: u64,
+        context: u64,
+        user: bool,
+    ) -> Result<u64, NTSTATUS> {
         let process = self.process(SYSTEM_PROCESS)?;
         let id = self.free_thread(process)?;
         let thread = self.thread(id);
@@ -139,7 +146,7 @@ impl Machine {
         let handle = self
             .objects
             .borrow_mut()
-            .open(object, site)
+            .open_for(object, site, user)
             .ok_or(STATUS_INSUFFICIENT_RESOURCES)?;
         self.start(
             id,

@@ -10,6 +10,7 @@ mod time;
 use std::cmp::Ordering;
 use std::ptr;
 
+use lab_verifier::RuleId;
 use nt::NTSTATUS;
 use nt::base::{ANSI_STRING, GUID, UNICODE_STRING};
 use nt::rtl::{RTL_OSVERSIONINFOW, TIME_FIELDS};
@@ -18,7 +19,7 @@ use nt::status::{
     STATUS_SUCCESS,
 };
 
-use super::exports;
+use super::{exports, touch};
 use crate::guest::{self, get, set};
 use crate::machine::{Machine, current};
 use crate::pool::Owner;
@@ -119,9 +120,11 @@ exports! {
         append(String, &units)
     }
     fn RtlCompareMemory(Source1: *const u8, Source2: *const u8, Length: usize) -> usize {
-        (0..Length)
-            .position(|index| guest::read(Source1.wrapping_add(index)) != guest::read(Source2.wrapping_add(index)))
-            .unwrap_or(Length)
+        touch(move || {
+            (0..Length)
+                .position(|index| guest::read(Source1.wrapping_add(index)) != guest::read(Source2.wrapping_add(index)))
+                .unwrap_or(Length)
+        })
     }
     fn RtlUnicodeStringToInteger(String: *const UNICODE_STRING, Base: u32, Value: *mut u32) -> NTSTATUS {
         if ![0, 2, 8, 10, 16].contains(&Base) {
@@ -138,7 +141,10 @@ exports! {
         }
         u8::from(time.is_some())
     }
-    fn RtlCopyMemory(Destination: *mut u8, Source: *const u8, Length: usize) { guest::copy(Source, Destination, Length) }
+    fn RtlCopyMemory(Destination: *mut u8, Source: *const u8, Length: usize) {
+        current().check_overlap(Destination as u64, Source as u64, Length as u64);
+        guest::copy(Source, Destination, Length);
+    }
     fn RtlMoveMemory(Destination: *mut u8, Source: *const u8, Length: usize) { guest::copy(Source, Destination, Length) }
     fn RtlFillMemory(Destination: *mut u8, Length: usize, Fill: u8) { guest::set_bytes(Destination, Fill, Length) }
     fn RtlZeroMemory(Destination: *mut u8, Length: usize) { guest::set_bytes(Destination, 0, Length) }
@@ -209,8 +215,14 @@ fn guid_text(guid: &GUID) -> String {
 
 /// The units of a terminated string.
 pub(super) fn wide_units(text: *const u16) -> Vec<u16> {
-    (0..wide_length(text))
-        .map(|index| guest::read(text.wrapping_add(index)))
+    let bytes = guest::bytes(text.cast(), 2 * wide_length(text));
+    from_bytes(&bytes)
+}
+
+fn from_bytes(bytes: &[u8]) -> Vec<u16> {
+    bytes
+        .chunks_exact(2)
+        .map(|unit| u16::from_le_bytes([unit[0], unit[1]]))
         .collect()
 }
 
@@ -218,9 +230,11 @@ pub(super) fn wide_units(text: *const u16) -> Vec<u16> {
 const MAX_UNITS: usize = 0x7FFE;
 
 fn wide_length(text: *const u16) -> usize {
-    (0..MAX_UNITS)
-        .find(|index| guest::read(text.wrapping_add(*index)) == 0)
-        .unwrap_or(MAX_UNITS)
+    guest::touch(move || {
+        (0..MAX_UNITS)
+            .find(|index| guest::read(text.wrapping_add(*index)) == 0)
+            .unwrap_or(MAX_UNITS)
+    })
 }
 
 fn init_ansi(destination: *mut ANSI_STRING, source: *const u8) {
@@ -242,10 +256,10 @@ fn init_ansi(destination: *mut ANSI_STRING, source: *const u8) {
 }
 
 fn units(string: *const UNICODE_STRING) -> Vec<u16> {
-    let string = guest::read(string);
-    (0..usize::from(string.Length / 2))
-        .map(|index| guest::read(string.Buffer.wrapping_add(index)))
-        .collect()
+    current().is_malformed(string);
+    let string = guest::touch(move || guest::read(string));
+    let bytes = guest::bytes(string.Buffer.cast(), usize::from(string.Length & !1));
+    from_bytes(&bytes)
 }
 
 /// Appends, and terminates if there is room for it.
@@ -284,6 +298,37 @@ fn compare(
 }
 
 impl Machine {
+    /// Reports a copy between buffers that overlap, by a function that does not allow it.
+    pub(super) fn check_overlap(&self, to: u64, from: u64, len: u64) {
+        if to != from && to.abs_diff(from) < len {
+            self.report(
+                RuleId::MemoryOverlap,
+                [0, to, from, len],
+                format!("{len} bytes were copied from {from:#x} to {to:#x}, which overlaps"),
+            );
+        }
+    }
+
+    /// Reports a counted string that is longer than its buffer, or not of whole characters; whether it is.
+    pub(crate) fn is_malformed(&self, string: *const UNICODE_STRING) -> bool {
+        let UNICODE_STRING {
+            Length: length,
+            MaximumLength: maximum,
+            Buffer: buffer,
+        } = guest::touch(move || guest::read(string));
+        let malformed =
+            !length.is_multiple_of(2) || length > maximum || (buffer.is_null() && length != 0);
+        if malformed {
+            let what = format!(
+                "the string at {:#x} has a Length of {length} and a MaximumLength of {maximum} bytes, and its buffer is at {:#x}",
+                string as u64, buffer as u64
+            );
+            let parameters = [0, self.call_site(), string as u64, 0];
+            self.report(RuleId::StringMalformed, parameters, what);
+        }
+        malformed
+    }
+
     pub(super) fn allocate_string(&self, bytes: u16) -> u64 {
         if self.must_fail() {
             return 0;

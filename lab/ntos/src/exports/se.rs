@@ -19,7 +19,7 @@ use nt::status::{
     STATUS_INVALID_SECURITY_DESCR, STATUS_INVALID_SID, STATUS_SUCCESS, STATUS_UNKNOWN_REVISION,
 };
 
-use super::ex::is_paged;
+use super::ex::pool::Wanted;
 use super::exports;
 use crate::guest::{self, get, set};
 use crate::machine::current;
@@ -92,7 +92,7 @@ exports! {
         }
         let Some(parts) = Parts::read(InputSecurityDescriptor as u64) else { return STATUS_UNKNOWN_REVISION };
         let copy = parts.to_self_relative();
-        let block = current().allocate_pool(copy.len(), u32::from_le_bytes(*b"SeSc"), is_paged(PoolType));
+        let block = current().allocate_pool(copy.len(), u32::from_le_bytes(*b"SeSc"), Wanted::of_type(PoolType));
         if block == 0 {
             return STATUS_INSUFFICIENT_RESOURCES;
         }

@@ -9,14 +9,14 @@ mod file;
 
 use std::ffi::c_void;
 
-use lab_verifier::RuleId;
 use nt::NTSTATUS;
 use nt::base::{HANDLE, OBJECT_ATTRIBUTES};
 use nt::irp::{IO_STATUS_BLOCK, IRP_MJ_READ, IRP_MJ_WRITE};
 use nt::se::DACL_SECURITY_INFORMATION;
 use nt::status::{
-    STATUS_ACCESS_DENIED, STATUS_INVALID_SECURITY_DESCR, STATUS_NOT_MAPPED_VIEW,
-    STATUS_OBJECT_NAME_NOT_FOUND, STATUS_OBJECT_TYPE_MISMATCH, STATUS_SUCCESS,
+    STATUS_ACCESS_DENIED, STATUS_INVALID_HANDLE, STATUS_INVALID_SECURITY_DESCR,
+    STATUS_NOT_MAPPED_VIEW, STATUS_OBJECT_NAME_NOT_FOUND, STATUS_OBJECT_TYPE_MISMATCH,
+    STATUS_SUCCESS,
 };
 
 use super::exports;
@@ -40,7 +40,10 @@ exports! {
                 machine.settle_object(object, references);
                 STATUS_SUCCESS
             }
-            None => machine.violate(RuleId::BadHandle, [0xE0, Handle as u64, 0, 0], format!("handle {:#x} is not open", Handle as u64)),
+            None => {
+                machine.report_handle(Handle as u64);
+                STATUS_INVALID_HANDLE
+            }
         }
     }
     fn ZwSetSecurityObject(Handle: HANDLE, SecurityInformation: u32, SecurityDescriptor: *mut c_void) -> NTSTATUS {

@@ -10,8 +10,8 @@ use nt::ex::{NPAGED_LOOKASIDE_LIST, NonPagedPool, NonPagedPoolNx};
 use super::slist;
 use crate::guest::{field, get, set};
 use crate::machine::Machine;
+use crate::machine::current;
 use crate::resources::Held;
-use crate::thunk::thunks;
 
 /// `POOL_NX_ALLOCATION`: memory that can't be executed (wdm.h).
 const POOL_NX_ALLOCATION: u32 = 512;
@@ -35,14 +35,17 @@ impl Machine {
             .borrow_mut()
             .hold(Held::LookasideList, list as u64, site);
         if !new {
-            self.violate(
-                RuleId::BadObject,
-                [list as u64, 0, 0, 0],
-                "a lookaside list was initialised twice".into(),
+            self.report(
+                RuleId::LookasideInitializedTwice,
+                [0, list as u64, 0, 0],
+                format!(
+                    "the lookaside list at {:#x} was initialised, and is initialised already",
+                    list as u64
+                ),
             );
         }
         let or_default = |routine: u64, name: &str| match routine {
-            0 => thunks().address(name).unwrap_or(0),
+            0 => current().thunks().address(name).unwrap_or(0),
             routine => routine,
         };
         let nx = wanted.flags & POOL_NX_ALLOCATION != 0;
@@ -69,14 +72,28 @@ impl Machine {
     }
 
     pub(super) fn delete_lookaside(&self, list: *mut NPAGED_LOOKASIDE_LIST) {
-        self.must_hold(Held::LookasideList, list as u64);
+        let known = self
+            .resources
+            .borrow_mut()
+            .drop_held(Held::LookasideList, list as u64);
+        if !known {
+            self.report(
+                RuleId::LookasideUninitialized,
+                [0, list as u64, 0, 0],
+                format!(
+                    "the lookaside list at {:#x} was deleted, and is not initialised",
+                    list as u64
+                ),
+            );
+            return;
+        }
         let free = get!(list, Free) as u64;
         loop {
             let block = slist::pop(field!(list, ListHead));
             if block == 0 {
                 return;
             }
-            if thunks().contains(free) {
+            if current().thunks().contains(free) {
                 self.free_pool(block, 0);
             } else {
                 self.call(free, [block, 0, 0, 0]);

@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use lab_verifier::RuleId;
 use nt::ke::{EVENT_NOTIFICATION_OBJECT, KEVENT};
 
+use crate::locks::{Kind, Mode};
 use crate::machine::Machine;
 use crate::resources::Held;
 use crate::wait::Timeout;
@@ -18,13 +19,6 @@ pub(crate) struct Owners {
     readers: HashMap<u64, u32>,
     /// Threads that wait to write: they go before new readers.
     waiting_writers: u32,
-}
-
-/// How a thread wants a resource.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Mode {
-    Shared,
-    Exclusive,
 }
 
 impl Owners {
@@ -69,6 +63,7 @@ impl Owners {
         true
     }
 
+    #[cfg(test)]
     fn is_free(&self) -> bool {
         self.writer.is_none() && self.readers.is_empty()
     }
@@ -89,75 +84,126 @@ pub(crate) struct Lock {
     event: Box<KEVENT>,
 }
 
+impl Lock {
+    fn new() -> Self {
+        let header = nt::ke::DISPATCHER_HEADER {
+            Type: EVENT_NOTIFICATION_OBJECT,
+            Signalling: 0,
+            Size: 6,
+            Reserved1: 0,
+            SignalState: 0,
+            WaitListHead: nt::base::LIST_ENTRY {
+                Flink: std::ptr::null_mut(),
+                Blink: std::ptr::null_mut(),
+            },
+        };
+        Self {
+            owners: Owners::default(),
+            event: Box::new(KEVENT { Header: header }),
+        }
+    }
+}
+
 impl Machine {
     pub(super) fn initialize_resource(&self, resource: u64) {
         let site = self.call_site();
         let mut resources = self.resources.borrow_mut();
         let new = resources.hold(Held::Resource, resource, site);
-        let event = KEVENT {
-            Header: nt::ke::DISPATCHER_HEADER {
-                Type: EVENT_NOTIFICATION_OBJECT,
-                Signalling: 0,
-                Size: 6,
-                Reserved1: 0,
-                SignalState: 0,
-                WaitListHead: nt::base::LIST_ENTRY {
-                    Flink: std::ptr::null_mut(),
-                    Blink: std::ptr::null_mut(),
-                },
-            },
-        };
-        let lock = Lock {
-            owners: Owners::default(),
-            event: Box::new(event),
-        };
-        resources.locks.insert(resource, lock);
+        resources.locks.insert(resource, Lock::new());
         drop(resources);
         if !new {
-            self.bad_resource(resource, "was initialised twice");
+            self.report(
+                RuleId::ResourceInitializedTwice,
+                [0, resource, 0, 0],
+                format!("the executive resource at {resource:#x} was initialised, and is initialised already"),
+            );
         }
     }
 
     pub(super) fn delete_resource(&self, resource: u64) {
-        let free = self.with_lock(resource, |lock| lock.owners.is_free());
-        if !free {
-            self.bad_resource(resource, "was deleted while somebody holds it");
-        }
         let mut resources = self.resources.borrow_mut();
-        resources.drop_held(Held::Resource, resource);
+        let known = resources.drop_held(Held::Resource, resource);
         resources.locks.remove(&resource);
+        drop(resources);
+        if !known {
+            self.report(
+                RuleId::ResourceDeletedTwice,
+                [0, resource, 0, 0],
+                format!(
+                    "the executive resource at {resource:#x} was deleted, and is not initialised"
+                ),
+            );
+        }
+        let range = resource..resource + size_of::<nt::ex::ERESOURCE>() as u64;
+        self.forget_locks(&range, "a resource was deleted");
     }
 
     /// Acquires, waiting if that is asked for; false if it was not to be had.
     pub(super) fn acquire_resource(&self, resource: u64, mode: Mode, wait: bool) -> bool {
-        let thread = self.current_thread_object();
-        loop {
-            if self.with_lock(resource, |lock| lock.owners.try_acquire(thread, mode)) {
-                return true;
-            }
-            if !wait {
+        self.check_apcs_disabled(resource, Kind::Resource);
+        self.with_lock(resource, |_| ());
+        if wait {
+            self.check_becomes_writer(resource, mode);
+            self.lock_wanted(resource, mode);
+            self.wait_for_owners(resource, mode);
+        } else {
+            let thread = self.current_thread_object();
+            if !self.with_lock(resource, |lock| lock.owners.try_acquire(thread, mode)) {
                 return false;
             }
-            let writers = u32::from(mode == Mode::Exclusive);
-            let event = self.with_lock(resource, |lock| {
+        }
+        self.lock_taken(resource, Kind::Resource, mode);
+        true
+    }
+
+    /// A reader that wants to write waits for itself.
+    fn check_becomes_writer(&self, resource: u64, mode: Mode) {
+        let reads = self
+            .my_hold(resource)
+            .is_some_and(|hold| hold.mode == Mode::Shared);
+        if reads && mode == Mode::Exclusive {
+            self.lock_recursion(resource, Kind::Resource);
+        }
+    }
+
+    /// Waits until the running thread owns a resource or push lock.
+    pub(in crate::exports) fn wait_for_owners(&self, lock: u64, mode: Mode) {
+        let thread = self.current_thread_object();
+        let writers = u32::from(mode == Mode::Exclusive);
+        loop {
+            let taken = self.with_owners(lock, |lock| lock.owners.try_acquire(thread, mode));
+            if taken {
+                return;
+            }
+            let event = self.with_owners(lock, |lock| {
                 lock.owners.waiting_writers += writers;
                 lock.event.Header.SignalState = 0;
                 (&raw mut *lock.event) as u64
             });
             self.wait(&[event], false, Timeout::Never);
-            self.with_lock(resource, |lock| lock.owners.waiting_writers -= writers);
+            self.with_owners(lock, |lock| lock.owners.waiting_writers -= writers);
         }
     }
 
-    pub(super) fn release_resource(&self, resource: u64) {
+    /// Gives up what the running thread owns; false if that is nothing.
+    pub(in crate::exports) fn release_owners(&self, lock: u64) -> bool {
         let thread = self.current_thread_object();
-        let (released, event) = self.with_lock(resource, |lock| {
+        let (released, event) = self.with_owners(lock, |lock| {
             (lock.owners.release(thread), (&raw mut *lock.event) as u64)
         });
-        if !released {
-            self.bad_resource(resource, "was released by a thread that does not hold it");
+        if released {
+            self.signal(event, 1);
         }
-        self.signal(event, 1);
+        released
+    }
+
+    pub(super) fn release_resource(&self, resource: u64) {
+        self.with_lock(resource, |_| ());
+        if self.release_owners(resource) {
+            self.lock_released(resource);
+        } else {
+            self.report_not_owned(resource, Kind::Resource);
+        }
     }
 
     pub(super) fn resource_count(&self, resource: u64) -> u32 {
@@ -172,22 +218,24 @@ impl Machine {
         })
     }
 
+    /// The lab's side of a lock that needs no initialisation but zero.
+    fn with_owners<R>(&self, lock: u64, f: impl FnOnce(&mut Lock) -> R) -> R {
+        let mut resources = self.resources.borrow_mut();
+        f(resources.locks.entry(lock).or_insert_with(Lock::new))
+    }
+
     fn with_lock<R>(&self, resource: u64, f: impl FnOnce(&mut Lock) -> R) -> R {
         let mut resources = self.resources.borrow_mut();
         let result = resources.locks.get_mut(&resource).map(f);
         drop(resources);
         match result {
             Some(result) => result,
-            None => self.bad_resource(resource, "was not initialised"),
+            None => self.violate(
+                RuleId::ResourceUninitialized,
+                [0, resource, 0, 0],
+                format!("the executive resource at {resource:#x} was not initialised"),
+            ),
         }
-    }
-
-    fn bad_resource(&self, resource: u64, what: &str) -> ! {
-        self.violate(
-            RuleId::BadObject,
-            [resource, 0, 0, 0],
-            format!("the executive resource at {resource:#x} {what}"),
-        )
     }
 }
 

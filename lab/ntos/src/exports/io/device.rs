@@ -69,8 +69,8 @@ impl Machine {
             .is_some_and(|object| object.kind == Kind::Device);
         if !is_device {
             self.violate(
-                RuleId::BadObject,
-                [device as u64, 0, 0, 0],
+                RuleId::DeviceInvalid,
+                [0, device as u64, 0, 0],
                 format!("{:#x} is no device object", device as u64),
             );
         }
@@ -78,6 +78,7 @@ impl Machine {
 
     pub(super) fn delete_device(&self, device: *mut DEVICE_OBJECT) {
         self.check_device(device);
+        self.check_detached(device);
         let driver = get!(device, DriverObject);
         let next = get!(device, NextDevice);
         if get!(driver, DeviceObject) == device {
@@ -95,10 +96,39 @@ impl Machine {
         self.finish_delete(device as u64);
     }
 
+    /// A device that is deleted is on top of no other.
+    fn check_detached(&self, device: *mut DEVICE_OBJECT) {
+        let below = self.objects.borrow().all().find_map(|(address, object)| {
+            let attached = object.kind == Kind::Device
+                && get!(address as *mut DEVICE_OBJECT, AttachedDevice) == device;
+            attached.then_some(address)
+        });
+        if let Some(below) = below {
+            self.report(
+                RuleId::DeviceDeletedAttached,
+                [0, self.call_site(), 0, device as u64],
+                format!(
+                    "device {:#x} was deleted, which is attached to device {below:#x}",
+                    device as u64
+                ),
+            );
+            set!(
+                below as *mut DEVICE_OBJECT,
+                AttachedDevice = ptr::null_mut()
+            );
+        }
+    }
+
     /// Frees a deleted device once no file refers to it.
     pub(crate) fn finish_delete(&self, device: u64) {
         let object = device as *mut DEVICE_OBJECT;
         if get!(object, DriverObject).is_null() && get!(object, ReferenceCount) <= 0 {
+            let size = self
+                .pool
+                .borrow()
+                .block_at(device)
+                .map_or(0, |block| block.size);
+            self.check_contents(device, size, "a device was deleted");
             self.free_object(device);
         }
     }

@@ -25,11 +25,8 @@ impl Machine {
             });
         drop(resources);
         if queued.is_none() {
-            self.violate(
-                RuleId::BadObject,
-                [item, 0, 0, 0],
-                "a work item was queued that does not exist, or that is queued".into(),
-            );
+            self.report_work_item(item);
+            return;
         }
         let process = self.process(SYSTEM_PROCESS).unwrap_or_default();
         match self.free_thread(process) {
@@ -41,6 +38,42 @@ impl Machine {
             ),
         }
         self.request_schedule();
+    }
+
+    /// Reports a work item that was queued and can't be.
+    fn report_work_item(&self, item: u64) {
+        let known = self.resources.borrow().work_items.get(&item).cloned();
+        let Some(known) = known else {
+            self.no_work_item(item)
+        };
+        let what = format!(
+            "the work item allocated at {} was queued, and is queued already",
+            self.site_in_words(known.allocated_at)
+        );
+        self.report(RuleId::WorkItemQueued, [0, item, 0, 0], what);
+    }
+
+    fn no_work_item(&self, item: u64) -> ! {
+        self.violate(
+            RuleId::BadObject,
+            [item, 0, 0, 0],
+            format!("{item:#x} is no work item, or was freed"),
+        )
+    }
+
+    /// `IoFreeWorkItem`.
+    pub(super) fn free_work_item(&self, item: u64) {
+        let freed = self.resources.borrow_mut().work_items.remove(&item);
+        let Some(freed) = freed else {
+            self.no_work_item(item)
+        };
+        if freed.queued {
+            let what = format!(
+                "the work item allocated at {} was freed, and is queued",
+                self.site_in_words(freed.allocated_at)
+            );
+            self.report(RuleId::WorkItemFreed, [0, item, 0, 0], what);
+        }
     }
 
     /// Runs a work item on a system thread.

@@ -113,9 +113,10 @@ impl Machine {
             Ok(outcome) if outcome.Status.is_success() => {
                 self.resources.borrow_mut().driver_files.insert(file);
                 let site = self.call_site();
+                let user = self.opens_for_user(Self::attributes_of(attributes));
                 let mut objects = self.objects.borrow_mut();
                 let handle = objects
-                    .open(file, site)
+                    .open_for(file, site, user)
                     .ok_or(STATUS_INSUFFICIENT_RESOURCES)?;
                 objects.dereference(file, false);
                 Ok((handle, outcome))
@@ -275,9 +276,8 @@ impl Machine {
 
     /// Tells a device that the last handle to a file the driver opened is about to be closed.
     pub(super) fn clean_up_file(&self, handle: u64) {
-        let Ok(file) = self.resolve_handle(handle, Some(Kind::File)) else {
-            return;
-        };
+        let resolved = self.objects.borrow().resolve(handle, Some(Kind::File));
+        let Ok(file) = resolved else { return };
         let handles = self
             .objects
             .borrow()

@@ -1,0 +1,194 @@
+//! Where IRPs live.
+//!
+//! ```text
+//!  page: the lab's record of the IRP | page: the IRP and its stack locations
+//! ```
+//! The second page can be taken from the driver while the record stays: so a
+//! touch after completion faults at the instruction ([`PoolLevel::Strict`]),
+//! or is found when the memory is used again ([`PoolLevel::Poison`]).
+#![expect(unsafe_code, reason = "maps and protects the memory that IRPs live in")]
+
+use std::collections::VecDeque;
+
+use nt::irp::{IO_STACK_LOCATION, IO_STATUS_BLOCK, IRP};
+use nt::mm::MDL;
+
+use super::{Origin, Phase};
+use crate::guest::{self, field, get, set};
+use crate::memory;
+use crate::pool::PoolLevel;
+
+/// Stack locations of an IRP, at most.
+pub(super) const MAX_STACK: usize = 16;
+const PAGE: usize = 4096;
+/// Bytes of the record before its padding.
+const RECORD: usize = 0x150;
+/// Blocks that are mapped at once.
+const CHUNK: usize = 32;
+/// Blocks that rest before they are used again, at least.
+const RESTING: usize = 64;
+const POISON: u8 = 0xDE;
+
+/// What a driver above asked to be called with at completion.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(C)]
+pub(super) struct Asked {
+    pub(super) routine: u64,
+    pub(super) context: u64,
+}
+
+/// An IRP and the lab's record of it.
+#[repr(C)]
+pub(crate) struct IrpBlock {
+    pub(crate) phase: Phase,
+    pub(crate) origin: Origin,
+    /// Dispatch calls into drivers under way for it.
+    pub(crate) depth: u32,
+    /// Whether it is on its way through a device stack.
+    pub(super) in_flight: bool,
+    /// Whether the driver may not touch it.
+    sealed: bool,
+    pub(super) pending_returned: bool,
+    /// Where it was allocated, and where completed.
+    pub(crate) allocated_at: u64,
+    pub(crate) completed_at: u64,
+    /// What it was completed with.
+    pub(crate) outcome: IO_STATUS_BLOCK,
+    pub(crate) mdl: *mut MDL,
+    /// The dispatch routine that was called last.
+    pub(super) dispatch: u64,
+    /// What each location asked for when it was handed to its driver.
+    pub(super) asked: [Asked; MAX_STACK + 1],
+    _pad: [u8; PAGE - RECORD],
+    pub(crate) irp: IRP,
+    pub(super) stack: [IO_STACK_LOCATION; MAX_STACK],
+}
+
+const _: () = assert!(std::mem::offset_of!(IrpBlock, irp) == PAGE);
+const _: () = assert!(size_of::<IrpBlock>() <= 2 * PAGE);
+
+/// All IRPs of a machine.
+pub(crate) struct Irps {
+    level: PoolLevel,
+    /// First blocks of the mapped chunks.
+    chunks: Vec<*mut u8>,
+    free: Vec<*mut IrpBlock>,
+    resting: VecDeque<*mut IrpBlock>,
+}
+
+impl Irps {
+    pub(crate) fn new(level: PoolLevel) -> Self {
+        Self {
+            level,
+            chunks: Vec::new(),
+            free: Vec::new(),
+            resting: VecDeque::new(),
+        }
+    }
+
+    /// A block to use; with it the former owner's, where the driver wrote to it meanwhile.
+    pub(super) fn take(&mut self) -> std::io::Result<(*mut IrpBlock, bool)> {
+        if self.free.is_empty() && self.resting.len() <= RESTING {
+            self.grow()?;
+        }
+        if let Some(block) = self.free.pop() {
+            return Ok((block, false));
+        }
+        let Some(block) = self.resting.pop_front() else {
+            return Err(std::io::ErrorKind::OutOfMemory.into());
+        };
+        let touched = self.unseal(block);
+        Ok((block, touched))
+    }
+
+    fn grow(&mut self) -> std::io::Result<()> {
+        let chunk = memory::map(CHUNK * 2 * PAGE, memory::READ_WRITE)?;
+        self.chunks.push(chunk);
+        let blocks = (0..CHUNK).map(|index| chunk.wrapping_add(index * 2 * PAGE).cast());
+        self.free.extend(blocks);
+        Ok(())
+    }
+
+    pub(super) fn put(&mut self, block: *mut IrpBlock) {
+        self.seal(block);
+        self.resting.push_back(block);
+    }
+
+    /// Takes an IRP's memory from the driver.
+    pub(super) fn seal(&self, block: *mut IrpBlock) {
+        if get!(block, sealed) {
+            return;
+        }
+        set!(block, sealed = true);
+        match self.level {
+            PoolLevel::Strict => protect(block, libc::PROT_NONE),
+            PoolLevel::Poison => guest::set_bytes(field!(block, irp).cast(), POISON, USED),
+        }
+    }
+
+    /// Makes the memory usable; true if it was written to while it was sealed.
+    fn unseal(&self, block: *mut IrpBlock) -> bool {
+        set!(block, sealed = false);
+        match self.level {
+            PoolLevel::Strict => {
+                protect(block, memory::READ_WRITE);
+                false
+            }
+            PoolLevel::Poison => {
+                let bytes = guest::bytes(field!(block, irp).cast(), USED);
+                bytes.iter().any(|byte| *byte != POISON)
+            }
+        }
+    }
+
+    /// Whether an address is one of the memory that IRPs live in.
+    pub(crate) fn contains(&self, address: u64) -> bool {
+        let bytes = (CHUNK * 2 * PAGE) as u64;
+        self.chunks
+            .iter()
+            .any(|chunk| (*chunk as u64..*chunk as u64 + bytes).contains(&address))
+    }
+
+    /// Whether an address is where an IRP can start.
+    pub(super) fn is_place(&self, irp: u64) -> bool {
+        self.chunks.iter().any(|chunk| {
+            let offset = irp.wrapping_sub(*chunk as u64);
+            offset < (CHUNK * 2 * PAGE) as u64 && offset % (2 * PAGE) as u64 == PAGE as u64
+        })
+    }
+
+    /// IRPs in use that have this origin.
+    pub(crate) fn live(&self, origin: Origin) -> impl Iterator<Item = *mut IrpBlock> {
+        let blocks = self.chunks.iter().flat_map(|chunk| {
+            (0..CHUNK).map(|index| chunk.wrapping_add(index * 2 * PAGE).cast::<IrpBlock>())
+        });
+        blocks.filter(move |block| {
+            get!(*block, phase) != Phase::Free && get!(*block, origin) == origin
+        })
+    }
+}
+
+/// Bytes of an IRP with all its locations.
+const USED: usize = size_of::<IRP>() + MAX_STACK * size_of::<IO_STACK_LOCATION>();
+
+fn protect(block: *mut IrpBlock, protection: i32) {
+    let page: *mut IRP = field!(block, irp);
+    // SAFETY: the page is in a chunk of ours, and holds nothing but the IRP and its stack locations,
+    // to which no Rust reference exists. It can't fail for a page that is mapped; if it does, touches
+    // go unnoticed.
+    unsafe { libc::mprotect(page.cast(), PAGE, protection) };
+}
+
+impl Drop for Irps {
+    fn drop(&mut self) {
+        for chunk in self.chunks.drain(..) {
+            // SAFETY: the chunk is ours; the machine that used it is being dropped.
+            unsafe { libc::munmap(chunk.cast(), CHUNK * 2 * PAGE) };
+        }
+    }
+}
+
+/// The block an IRP lies in.
+pub(crate) fn block_of(irp: *mut IRP) -> *mut IrpBlock {
+    irp.wrapping_byte_sub(PAGE).cast()
+}

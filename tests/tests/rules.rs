@@ -1,0 +1,319 @@
+//! Every rule of the table: the driver breaks it and is told so, and comes close to it and is not.
+
+use std::time::Duration;
+
+use e2e::{dock, open, read};
+use faulty_driver::{BREAK, DEVICE, NEAR_MISS};
+use lab_dock::{Dock, Options};
+use lab_ntos::{Loaded, Stopped};
+use lab_verifier::{Finding, Frame, Leak, RULES, Rule, RuleId, Severity};
+
+/// Rules that the faulty driver can't break by a call, and why, or where else they are tested.
+const ELSEWHERE: &[(RuleId, &str)] = &[
+    (RuleId::HostFault, "only the lab itself can break it"),
+    (
+        RuleId::DpcLeft,
+        "a DPC can't outlast DriverUnload: a processor below DISPATCH_LEVEL runs it at once",
+    ),
+    (
+        RuleId::MappingLeft,
+        "no device of the lab has registers in memory, so MmMapIoSpace gives none",
+    ),
+    (
+        RuleId::InsecureDevice,
+        "a warning of the verdict: faults.rs, a_device_that_anybody_may_open_is_a_warning",
+    ),
+    (
+        RuleId::SectionUnaligned,
+        "no linker of this workspace makes one: the unit test of lab/ntos/src/integrity.rs",
+    ),
+    (RuleId::SectionWritableExecutable, "below: sections_…"),
+    (RuleId::ImportsExecutable, "below: sections_…"),
+    (RuleId::IrpHandlerMissing, "below: a_driver_of_a_stack_…"),
+];
+
+/// Rules whose pair is not there yet.
+const NOT_YET: &[RuleId] = &[
+    RuleId::PoolUnderrun,
+    RuleId::UnhandledException,
+    RuleId::UserMemoryUnprobed,
+    RuleId::UserMemoryUnguarded,
+    RuleId::PagedMemoryAtDispatch,
+    RuleId::InterruptLeft,
+    RuleId::FootprintGrowth,
+    RuleId::CancelIgnored,
+    RuleId::DpcWatchdog,
+    RuleId::IsrTooLong,
+    RuleId::IrqlTooLong,
+    RuleId::SpinLockTooLong,
+    RuleId::WorkerLost,
+];
+
+/// Rules that are reported on account of another routine than the one named after them: one that has
+/// returned by then, or the last that can go on.
+const NAMED_BY_ROUTINE: &[(RuleId, &str)] = &[
+    (RuleId::Deadlock, "first_then_second"),
+    (RuleId::IrqlChangedByDispatch, "control"),
+    (RuleId::ApcDisableChanged, "control"),
+    (RuleId::IrpBadReturn, "control"),
+    (RuleId::IrpPendingNotMarked, "control"),
+    (RuleId::IrpMarkedNotPending, "control"),
+    (RuleId::IrpStatusMismatch, "control"),
+    (RuleId::IrpNeverCompleted, "control"),
+];
+
+/// Rules found when nothing of the driver runs any more that could be named.
+const NAMELESS: &[RuleId] = &[RuleId::WaitForever, RuleId::TimerLeft, RuleId::ThreadLeft];
+
+/// Rules that another one comes before.
+const FOLLOWS: &[(RuleId, RuleId)] = &[(RuleId::Deadlock, RuleId::LockOrder)];
+
+/// Rules that need another processor to be broken.
+const TWO_PROCESSORS: &[RuleId] = &[RuleId::SpinLockWrongOwner, RuleId::Deadlock];
+
+/// What came of a call, in order: findings, the stop, what was left.
+struct Outcome {
+    rules: Vec<&'static str>,
+    findings: Vec<Finding>,
+    text: String,
+    leaks: Vec<Leak>,
+    stopped: bool,
+}
+
+fn options(rule: RuleId) -> Options {
+    Options {
+        cpus: if TWO_PROCESSORS.contains(&rule) { 2 } else { 1 },
+        hang_limit: Duration::from_secs(1),
+        ..Options::default()
+    }
+}
+
+/// Does it on a machine of its own, and unloads the driver if it can go on.
+fn perform(rule: &Rule, code: u32) -> Outcome {
+    let mut dock = dock("faulty-driver", options(rule.id));
+    let file = open(dock.machine(), DEVICE);
+    let mut output = [0; 64];
+    let called = dock
+        .machine()
+        .ioctl(file, code, rule.name.as_bytes(), &mut output);
+    if let Ok(completion) = &called {
+        let unknown = completion.status == nt::status::STATUS_OBJECT_NAME_NOT_FOUND;
+        assert!(!unknown, "the driver knows nothing of {}", rule.name);
+    }
+    let closed = called.and_then(|_| dock.machine().close(file));
+    conclude(&mut dock, closed.err())
+}
+
+fn conclude(dock: &mut Dock, stop: Option<Stopped>) -> Outcome {
+    let (leaks, stop) = match stop {
+        Some(stop) => (Vec::new(), Some(stop)),
+        None => match dock.unload() {
+            Ok(leaks) => (leaks, None),
+            Err(stop) => (Vec::new(), Some(stop)),
+        },
+    };
+    let stopped = stop.is_some();
+    let mut findings = dock.machine().take_findings();
+    findings.extend(stop.map(|Stopped(finding)| (*finding).clone()));
+    let texts = findings
+        .iter()
+        .map(ToString::to_string)
+        .chain(leaks.iter().map(ToString::to_string));
+    Outcome {
+        rules: findings
+            .iter()
+            .map(|finding| finding.rule)
+            .chain(leaks.iter().map(|leak| leak.rule))
+            .collect(),
+        text: texts.collect::<Vec<_>>().join("\n"),
+        findings,
+        leaks,
+        stopped,
+    }
+}
+
+impl Outcome {
+    /// Functions that the reports of a rule name.
+    fn functions(&self, rule: &Rule) -> Vec<String> {
+        let findings = self.findings.iter().filter(|found| found.rule == rule.name);
+        let stacks = findings.flat_map(|finding| finding.stack.iter().chain([&finding.at]));
+        let leaks = self.leaks.iter().filter(|leak| leak.rule == rule.name);
+        let places = leaks.filter_map(|leak| leak.taken_at.as_ref());
+        let name = |frame: &Frame| frame.function.clone();
+        stacks.chain(places).filter_map(name).collect()
+    }
+}
+
+/// What is wrong with how a broken rule was reported.
+fn judge_broken(rule: &Rule, outcome: &Outcome) -> Option<String> {
+    let first = outcome.rules.first().copied().unwrap_or("nothing");
+    let before = FOLLOWS.iter().find(|(follower, _)| *follower == rule.id);
+    let expected = before.map_or(rule.name, |(_, before)| before.rule().name);
+    if first != expected || !outcome.rules.contains(&rule.name) {
+        return Some(format!(
+            "broken: {expected} expected first, {:?} found",
+            outcome.rules
+        ));
+    }
+    let hard = rule.severity == Severity::Hard;
+    if hard && !outcome.stopped {
+        return Some("broken: a hard rule did not stop the machine".into());
+    }
+    let own = outcome
+        .findings
+        .iter()
+        .find(|finding| finding.rule == rule.name);
+    let stops = own.is_some()
+        && outcome
+            .findings
+            .last()
+            .is_some_and(|last| last.rule == rule.name);
+    if !hard && outcome.stopped && stops {
+        return Some("broken: a soft rule stopped the machine".into());
+    }
+    if let (Some(finding), Some(subcode)) = (own, rule.subcode)
+        && finding.parameters[0] != subcode
+    {
+        return Some(format!("broken: sub-code {:#x}", finding.parameters[0]));
+    }
+    let routine = NAMED_BY_ROUTINE.iter().find(|(named, _)| *named == rule.id);
+    let own_name = rule.name.replace('-', "_");
+    let function = routine.map_or(own_name.as_str(), |(_, routine)| routine);
+    let functions = outcome.functions(rule);
+    let named = functions.iter().any(|name| name.contains(function));
+    (!named && !NAMELESS.contains(&rule.id))
+        .then(|| format!("broken: {function} is not among {functions:?}"))
+}
+
+fn is_paired(rule: &Rule) -> bool {
+    !ELSEWHERE.iter().any(|(id, _)| *id == rule.id) && !NOT_YET.contains(&rule.id)
+}
+
+#[test]
+fn every_rule_is_found_broken_and_its_near_miss_is_clean() {
+    let mut wrong = Vec::new();
+    for rule in RULES.iter().filter(|rule| is_paired(rule)) {
+        let broken = perform(rule, BREAK);
+        if let Some(what) = judge_broken(rule, &broken) {
+            wrong.push(format!("{}: {what}\n{}", rule.name, broken.text));
+        }
+        let near = perform(rule, NEAR_MISS);
+        if !near.rules.is_empty() {
+            wrong.push(format!("{}: near miss: {}", rule.name, near.text));
+        }
+    }
+    assert!(wrong.is_empty(), "{}: {}", wrong.len(), wrong.join("\n\n"));
+}
+
+#[test]
+fn a_lock_order_names_both_places_without_a_deadlock() {
+    let outcome = perform(RuleId::LockOrder.rule(), BREAK);
+    assert!(!outcome.stopped, "{}", outcome.text);
+    let finding = &outcome.findings[0];
+    assert_eq!(finding.others.len(), 1, "{finding}");
+    let stacks = [&finding.stack, &finding.others[0].stack];
+    for stack in stacks {
+        let named = |name| {
+            stack.iter().any(|frame| {
+                frame
+                    .function
+                    .as_deref()
+                    .is_some_and(|function| function.contains(name))
+            })
+        };
+        assert!(named("lock_order") && named("control"), "{finding}");
+    }
+}
+
+#[test]
+fn one_run_gives_many_findings() {
+    let dock = dock("faulty-driver", Options::default());
+    let file = open(dock.machine(), DEVICE);
+    let soft = [
+        "pool-double-free",
+        "pool-zero-bytes",
+        "mdl-freed-locked",
+        "irp-completed-twice",
+        "spin-lock-not-owned",
+        "bad-handle",
+    ];
+    for _ in 0..2 {
+        for name in soft {
+            let called = dock
+                .machine()
+                .ioctl(file, BREAK, name.as_bytes(), &mut [0; 64]);
+            called.expect("the machine goes on");
+        }
+    }
+    let findings = dock.machine().take_findings();
+    let found: Vec<&str> = findings.iter().map(|finding| finding.rule).collect();
+    assert_eq!(found, soft);
+    assert!(findings.iter().all(|finding| finding.count == 2));
+}
+
+/// Characteristics of a section: may be executed, may be written.
+const EXECUTE: u32 = 0x2000_0000;
+const WRITE: u32 = 0x8000_0000;
+
+/// The faulty driver with more characteristics of one section.
+fn with_section(name: &str, more: u32) -> lab_dock::Read {
+    let folder = tempfile::tempdir().expect("a folder");
+    let mut bytes = std::fs::read(e2e::driver_path("faulty-driver")).expect("the driver");
+    let mut field = [0; 8];
+    field[..name.len()].copy_from_slice(name.as_bytes());
+    let at = bytes
+        .windows(8)
+        .position(|window| window == field)
+        .expect("the section's header")
+        + 36;
+    let old = u32::from_le_bytes(bytes[at..at + 4].try_into().expect("four bytes"));
+    bytes[at..at + 4].copy_from_slice(&(old | more).to_le_bytes());
+    let path = folder.path().join("patched.sys");
+    std::fs::write(&path, bytes).expect("written");
+    lab_dock::read_driver(&path).unwrap_or_else(|error| panic!("{error}"))
+}
+
+/// Rules that are found broken when a driver is loaded and unloaded.
+fn load(read: &lab_dock::Read) -> Vec<&'static str> {
+    let machine = Options::default().machine(|_| {}).expect("a machine");
+    match machine.load(&read.driver) {
+        Ok(Loaded::Running(driver)) => {
+            assert!(machine.unload(driver).is_ok_and(|left| left.is_empty()))
+        }
+        other => panic!("{other:?}"),
+    }
+    let findings = machine.take_findings();
+    findings.iter().map(|finding| finding.rule).collect()
+}
+
+#[test]
+fn sections_that_memory_integrity_refuses_are_found_at_load() {
+    let found = load(&with_section(".data", EXECUTE));
+    assert_eq!(found, ["section-writable-executable"]);
+    let found = load(&with_section(".text", WRITE));
+    assert_eq!(found, ["section-writable-executable"]);
+    let found = load(&with_section(".rdata", EXECUTE));
+    assert_eq!(found, ["imports-in-code"]);
+    assert_eq!(load(&with_section(".rdata", 0)), [""; 0], "unchanged");
+}
+
+#[test]
+fn a_driver_of_a_stack_passes_on_what_it_does_not_handle() {
+    let named = |name: &str| {
+        let mut read = read("faulty-driver");
+        read.driver.name = name.into();
+        load(&read)
+    };
+    assert_eq!(named("faulty-no-handlers"), ["irp-handler-missing"; 1]);
+    assert_eq!(named("faulty-stack"), [""; 0]);
+    assert_eq!(named("faulty"), [""; 0], "no AddDevice");
+}
+
+#[test]
+fn what_is_tested_elsewhere_has_a_reason_and_is_listed_once() {
+    for (id, reason) in ELSEWHERE {
+        assert!(!reason.is_empty() && !NOT_YET.contains(id));
+        let times = ELSEWHERE.iter().filter(|(other, _)| other == id).count();
+        assert_eq!(times, 1, "{}", id.rule().name);
+    }
+}
