@@ -63,6 +63,11 @@ impl Recorder {
         if processors > MOST_PROCESSORS || !is_numbered() {
             return Err(status::STATUS_NOT_SUPPORTED);
         }
+        let now = clocks();
+        let somewhere = (&raw const now).addr() as u64;
+        trace::argument::hide_addresses_with(
+            now.ticks ^ now.system_time.rotate_left(32) ^ somewhere,
+        );
         let count = processors * 2;
         let places = PoolBox::try_from_fn(tag, count.saturating_mul(slots), |_| {
             Ok([const { AtomicU64::new(0) }; 4])

@@ -176,7 +176,7 @@ pub enum Kind {
     Signed = 2,
     /// A number shown in hexadecimal. One word.
     Hex = 3,
-    /// An address. One word.
+    /// An address, hidden. One word.
     Pointer = 4,
     /// 0 or 1. One word.
     Bool = 5,
@@ -186,9 +186,9 @@ pub enum Kind {
     ScsiStatus = 7,
     /// A device control code. One word.
     ControlCode = 8,
-    /// Address of an IRP. One word.
+    /// Address of an IRP, hidden. One word.
     Irp = 9,
-    /// Address of a SCSI request block. One word.
+    /// Address of a SCSI request block, hidden. One word.
     Srb = 10,
     /// A number with a name. One word.
     Enum = 11,

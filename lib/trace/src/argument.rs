@@ -1,5 +1,6 @@
 //! What an event may carry: types, and the words they become.
 
+use core::sync::atomic::{AtomicU64, Ordering};
 use trace_format::Kind;
 use trace_format::site::{CUT, MOST_BYTES};
 use trace_format::slot::MOST_WORDS;
@@ -119,17 +120,37 @@ numbers! {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Hex(pub u64);
 
-/// An address.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Pointer(pub u64);
+/// What addresses are multiplied by: odd, so that different ones stay different.
+static KEY: AtomicU64 = AtomicU64::new(0x9E37_79B9_7F4A_7C15);
 
-/// Address of an IRP.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Irp(pub u64);
+/// Chooses what hides addresses. A trace tells one IRP from another, and not where it is: who may read
+/// it need not be trusted with that. A debugger that sees the key can undo it.
+pub fn hide_addresses_with(secret: u64) {
+    // Source: Steele, Lea, Flood, Fast Splittable Pseudorandom Number Generators (2014), mix64.
+    let mixed = (secret ^ secret >> 30).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+    let mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94D0_49BB_1331_11EB);
+    KEY.store((mixed ^ mixed >> 31) | 1, Ordering::Relaxed);
+}
 
-/// Address of a SCSI request block.
+/// Hides an address.
+#[inline(always)]
+fn hidden(address: usize) -> u64 {
+    (address as u64)
+        .wrapping_mul(KEY.load(Ordering::Relaxed))
+        .rotate_left(32)
+}
+
+/// An address, hidden: the same one is always the same number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Srb(pub u64);
+pub struct Pointer(u64);
+
+/// Which IRP: its address, hidden.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Irp(u64);
+
+/// Which SCSI request block: its address, hidden.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Srb(u64);
 
 /// A SCSI status byte.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -148,13 +169,13 @@ macro_rules! addresses {
         impl<T: ?Sized> From<*const T> for $type {
             #[inline(always)]
             fn from(pointer: *const T) -> Self {
-                Self(pointer.addr() as u64)
+                Self(hidden(pointer.addr()))
             }
         }
         impl<T: ?Sized> From<*mut T> for $type {
             #[inline(always)]
             fn from(pointer: *mut T) -> Self {
-                Self(pointer.addr() as u64)
+                Self(hidden(pointer.addr()))
             }
         }
     )* };
@@ -211,4 +232,19 @@ macro_rules! names {
             }
         }
     };
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_are_told_apart_and_not_told() {
+        hide_addresses_with(7);
+        let irps = [0x1000usize, 0x1010, 0x1000]
+            .map(|at| Irp::from(core::ptr::without_provenance::<u8>(at)));
+        assert_eq!(irps[0], irps[2]);
+        assert_ne!(irps[0], irps[1]);
+        assert!(irps.iter().all(|irp| irp.0 & 0xFFFF_FFFF_FFFF_0000 != 0));
+    }
 }
