@@ -179,7 +179,7 @@ impl Request {
         let result = unsafe { &mut (*irp).IoStatus };
         result.Status = status;
         result.Information = information;
-        if !self.is_of_tracing() {
+        if trace::HAS_HOT && !self.is_of_tracing() {
             hot_exit!(KERNEL, irp: Irp = irp.into(), status: NtStatus = status);
         }
         // SAFETY: valid, and not touched again: `self` ends here.
@@ -214,7 +214,7 @@ unsafe fn entered<'d, D: Driver>(
 ) -> Option<(Request, &'d D)> {
     // SAFETY: as the caller promises.
     let request = unsafe { Request::new(irp) }?;
-    if !request.is_of_tracing() {
+    if trace::HAS_HOT && !request.is_of_tracing() {
         hot_enter!(KERNEL, irp: Irp = irp.into(), major: Major = Major(request.location().MajorFunction.into()));
     }
     // SAFETY: as the caller promises; the device outlives its requests.

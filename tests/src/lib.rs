@@ -75,3 +75,27 @@ pub fn open(machine: &Machine, path: &str) -> lab_ntos::FileId {
         other => panic!("{path}: {other:?}"),
     }
 }
+
+/// Checks the codes that were found in `wperf-driver`: its own, those of tracing, and nothing else, but
+/// for what the compiler compares with to tell the latter apart.
+///
+/// # Panics
+/// If they are not.
+pub fn check_codes_of_wperf(found: &[u32]) {
+    use trace_format::request::{Call, FIRST_FUNCTION};
+    let is_of_tracing = |code: &u32| {
+        let device = Call::Query.code() >> 16;
+        code >> 16 == device && code >> 2 & 0xFFF >= u32::from(FIRST_FUNCTION)
+    };
+    let (tracing, own): (Vec<u32>, Vec<u32>) = found.iter().partition(|code| is_of_tracing(code));
+    let calls = wperf_abi::Ioctl::ALL.iter();
+    let mut expected: Vec<u32> = calls.map(|call| call.code()).collect();
+    expected.sort_unstable();
+    assert_eq!(own, expected);
+    for call in Call::ALL {
+        assert!(
+            tracing.contains(&call.code()),
+            "{call:?} is not in {tracing:x?}"
+        );
+    }
+}

@@ -71,6 +71,9 @@ pub const fn records() -> Option<Records> {
     return None;
 }
 
+/// Whether this flavour has hot paths: what only they need can ask, and is gone where they are.
+pub const HAS_HOT: bool = cfg!(any(flavour = "all", flavour = "debug"));
+
 /// Name of the flavour.
 pub const FLAVOUR: &str = if cfg!(flavour = "unchecked") {
     "unchecked"
