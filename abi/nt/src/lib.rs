@@ -22,29 +22,37 @@
 mod macros;
 
 pub mod base;
+pub mod bitmap;
 pub mod cm;
 pub mod contract;
 /// Only where the lab runs: a Rust driver has the compiler's own memory routines, which an import library must not replace.
 #[cfg(not(windows))]
 pub mod crt;
+#[cfg(not(windows))]
+pub mod crt_text;
 pub mod data;
 pub mod dbg;
 pub mod ex;
 pub mod hal;
 pub mod io;
+pub mod iomore;
 pub mod irp;
 pub mod ke;
 pub mod kpcr;
+pub mod locks;
 pub mod mm;
 pub mod ob;
 pub mod pnp;
 pub mod po;
+pub mod process;
 pub mod ps;
 pub mod remlock;
 pub mod rtl;
 pub mod se;
 pub mod status;
 pub mod stop;
+pub mod text;
+pub mod vm;
 pub mod zw;
 
 pub use contract::{Contract, Effects, Export};
@@ -71,6 +79,14 @@ pub fn contracts() -> impl Iterator<Item = &'static Contract> {
         pnp::CONTRACTS,
         po::CONTRACTS,
         remlock::CONTRACTS,
+        process::CONTRACTS,
+        vm::CONTRACTS,
+        locks::CONTRACTS,
+        iomore::CONTRACTS,
+        bitmap::CONTRACTS,
+        text::CONTRACTS,
+        #[cfg(not(windows))]
+        crt_text::CONTRACTS,
     ]
     .into_iter()
     .flatten()

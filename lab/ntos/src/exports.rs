@@ -9,22 +9,29 @@ use nt::Export;
 
 use crate::machine::current;
 
+mod bitmap;
 mod cm;
 mod crt;
+mod crt_text;
 pub(crate) mod data;
 mod dbg;
 pub(crate) mod ex;
 mod hal;
 pub(crate) mod io;
+mod iomore;
 mod ke;
+mod locks;
 mod mm;
 mod ob;
 mod pnp;
 pub(crate) mod po;
+mod process;
 mod ps;
 mod remlock;
 mod rtl;
 mod se;
+mod text;
+mod vm;
 mod zw;
 
 /// Every export, in the order of `nt::contracts()`.
@@ -45,6 +52,13 @@ pub(crate) fn all() -> impl Iterator<Item = Export> {
         .chain(pnp::exports())
         .chain(po::exports())
         .chain(remlock::exports())
+        .chain(process::exports())
+        .chain(vm::exports())
+        .chain(locks::exports())
+        .chain(iomore::exports())
+        .chain(bitmap::exports())
+        .chain(text::exports())
+        .chain(crt_text::exports())
 }
 
 /// Runs the body of an export; a panic in it is a defect of the lab and must not reach the driver.

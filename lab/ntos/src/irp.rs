@@ -52,6 +52,8 @@ pub(crate) struct IrpBlock {
     pub(crate) origin: Origin,
     /// Dispatch calls into drivers under way for it.
     pub(crate) depth: u32,
+    /// A completion routine has taken it back: it may be anything by now.
+    pub(crate) taken_back: bool,
     /// Where it was allocated, and where completed.
     pub(crate) allocated_at: u64,
     pub(crate) completed_at: u64,
@@ -112,9 +114,21 @@ impl Machine {
         set!(block, phase = Phase::Active);
         set!(block, origin = origin);
         set!(block, depth = 0);
+        set!(block, taken_back = false);
         set!(block, allocated_at = site);
         set!(block, completed_at = 0);
         let irp = field!(block, irp);
+        set!(irp, StackCount = stack_size);
+        self.reset_irp(irp);
+        irp
+    }
+
+    /// Makes an IRP as new, with as many stack locations as it has.
+    pub(crate) fn reset_irp(&self, irp: *mut IRP) {
+        let block = block_of(irp);
+        let stack_size = get!(irp, StackCount);
+        let count = usize::try_from(stack_size).unwrap_or(0);
+        set!(block, phase = Phase::Active);
         let bytes = size_of::<IRP>() + count * size_of::<IO_STACK_LOCATION>();
         guest::set_bytes(irp.cast(), 0, bytes);
         set!(irp, Type = IO_TYPE_IRP);
@@ -130,7 +144,6 @@ impl Machine {
                 .cast::<IO_STACK_LOCATION>()
                 .wrapping_add(count)
         );
-        irp
     }
 
     /// Gives an IRP's block back.
@@ -177,6 +190,9 @@ impl Machine {
         {
             return self.fail_irp(irp, STATUS_INVALID_DEVICE_REQUEST);
         }
+        if get!(block, depth) == 0 {
+            set!(block, taken_back = false);
+        }
         set!(block, depth = get!(block, depth) + 1);
         let result = self.call(dispatch, [device as u64, irp as u64, 0, 0]);
         #[expect(
@@ -194,6 +210,10 @@ impl Machine {
         let depth = get!(block, depth) - 1;
         set!(block, depth = depth);
         if depth > 0 || get!(block, phase) == Phase::Free {
+            return;
+        }
+        if get!(block, taken_back) {
+            set!(block, taken_back = false);
             return;
         }
         let completed = get!(block, phase) == Phase::Completed;
@@ -259,6 +279,8 @@ impl Machine {
             set!(irp, CurrentLocation = get!(irp, CurrentLocation) + 1);
             set!(irp, CurrentStackLocation = stack.wrapping_add(1));
             if self.completion_routine(irp, stack) == STATUS_MORE_PROCESSING_REQUIRED {
+                // The block outlives an IRP that was freed.
+                set!(block, taken_back = true);
                 return;
             }
         }

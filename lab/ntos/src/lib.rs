@@ -43,6 +43,7 @@ mod request;
 mod resources;
 mod sched;
 mod security;
+mod services;
 mod shared_page;
 mod thunk;
 mod timer;

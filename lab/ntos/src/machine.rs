@@ -23,6 +23,7 @@ use crate::pool::{Pool, PoolLevel};
 use crate::process::{Process, SYSTEM_PROCESS};
 use crate::resources::Resources;
 use crate::sched::{Thread, ThreadId};
+use crate::services::Services;
 use crate::thunk::thunks;
 use crate::timer::Timers;
 use crate::unwind::Registers as CpuRegisters;
@@ -109,6 +110,7 @@ pub struct Machine {
     pub(crate) files: RefCell<Files>,
     pub(crate) modules: RefCell<Vec<Module>>,
     pub(crate) resources: RefCell<Resources>,
+    pub(crate) services: RefCell<Services>,
     /// The system cancel spin lock, where drivers can't see it.
     /// Whether a loaded driver reads times from the shared page.
     pub(crate) shares_page: Cell<bool>,
@@ -184,6 +186,7 @@ impl Machine {
             files: RefCell::default(),
             modules: RefCell::default(),
             resources: RefCell::default(),
+            services: RefCell::default(),
             shares_page: Cell::new(false),
             cancel_lock: Box::default(),
             devices: config.devices,
@@ -359,6 +362,13 @@ impl Machine {
 
     pub(crate) fn on_kernel_stack(&self, id: ThreadId, address: u64) -> bool {
         self.with_fiber(id, |fiber| fiber.on_kernel_stack(address))
+    }
+
+    /// The bounds of the running thread's kernel stack.
+    pub(crate) fn stack_limits(&self) -> (usize, usize) {
+        self.running.get().map_or((0, 0), |id| {
+            self.with_fiber(id, crate::fiber::Fiber::kernel_stack)
+        })
     }
 
     pub(crate) fn in_stack_guard(&self, id: ThreadId, address: u64) -> bool {

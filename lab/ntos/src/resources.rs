@@ -18,6 +18,8 @@ pub(crate) struct WorkItem {
     /// `IoQueueWorkItemEx`: the routine gets the item too.
     pub(crate) extended: bool,
     pub(crate) queued: bool,
+    /// `ExQueueWorkItem`: the item is the driver's, and forgotten once it runs.
+    pub(crate) once: bool,
     pub(crate) allocated_at: u64,
 }
 
@@ -36,12 +38,14 @@ pub(crate) enum Held {
     Resource,
     CallbackRegistration,
     ProcessNotifyRoutine,
+    ProcessNotifyRoutineEx,
     ThreadNotifyRoutine,
     ImageNotifyRoutine,
     PnpNotification,
     WmiProvider,
     ErrorLogEntry,
     AttachedProcess,
+    SecuredMemory,
 }
 
 impl Held {
@@ -50,12 +54,13 @@ impl Held {
             Self::LookasideList => "lookaside list",
             Self::Resource => "executive resource",
             Self::CallbackRegistration => "registration with a callback object",
-            Self::ProcessNotifyRoutine => "process notify routine",
+            Self::ProcessNotifyRoutineEx | Self::ProcessNotifyRoutine => "process notify routine",
             Self::ThreadNotifyRoutine => "thread notify routine",
             Self::ImageNotifyRoutine => "image notify routine",
             Self::PnpNotification => "plug-and-play notification",
             Self::WmiProvider => "WMI provider",
             Self::ErrorLogEntry => "entry of the error log",
+            Self::SecuredMemory => "memory of a user program that is secured",
             Self::AttachedProcess => "thread that is attached to a process",
         }
     }
@@ -94,6 +99,8 @@ pub(crate) struct Resources {
     pub(crate) driver_files: HashSet<u64>,
     /// Exported variables, filled at first use.
     pub(crate) variables: Variables,
+    /// State of the C library's `rand`.
+    pub(crate) random: u32,
     next_handle: u64,
 }
 

@@ -357,7 +357,7 @@ impl Machine {
         }
     }
 
-    fn anyone_else_can_run(&self) -> bool {
+    pub(crate) fn anyone_else_can_run(&self) -> bool {
         let me = self.running.get();
         let contexts = self.cpus.iter().enumerate().any(|(index, cpu)| {
             index != self.current_cpu.get()

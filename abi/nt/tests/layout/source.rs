@@ -18,6 +18,12 @@ const MODULES: &[&str] = &[
     include_str!("../../src/ps.rs"),
     include_str!("../../src/rtl.rs"),
     include_str!("../../src/se.rs"),
+    include_str!("../../src/text.rs"),
+    include_str!("../../src/bitmap.rs"),
+    include_str!("../../src/iomore.rs"),
+    include_str!("../../src/locks.rs"),
+    include_str!("../../src/vm.rs"),
+    include_str!("../../src/process.rs"),
     include_str!("../../src/zw.rs"),
 ];
 const STATUS: &str = include_str!("../../src/status.rs");

@@ -157,6 +157,15 @@ pub(crate) fn facts() -> Vec<Fact> {
         remlock::IO_REMOVE_LOCK, [services::IO_REMOVE_LOCK_COMMON_BLOCK], "IO_REMOVE_LOCK_COMMON_BLOCK" { Removed, Reserved, IoCount, RemoveEvent }
         irp::QueryFileParameters, [wdk::IO_STACK_LOCATION_0_8], "IO_STACK_LOCATION.Parameters.QueryFile" { Length, FileInformationClass }
         irp::PowerParameters, [wdk::IO_STACK_LOCATION_0_35], "IO_STACK_LOCATION.Parameters.Power" { (SystemContext: Anonymous.SystemContext), Type, State, ShutdownType }
+        bitmap::RTL_BITMAP, [services::RTL_BITMAP], "RTL_BITMAP" { SizeOfBitMap, Buffer }
+        locks::KLOCK_QUEUE_HANDLE, [services::KLOCK_QUEUE_HANDLE], "KLOCK_QUEUE_HANDLE" { (Next: LockQueue.Next => LockQueue.Next), (Lock: LockQueue.Lock => LockQueue.Lock), OldIrql }
+        iomore::CONFIGURATION_INFORMATION, [services::CONFIGURATION_INFORMATION], "CONFIGURATION_INFORMATION" { DiskCount, FloppyCount, CdRomCount, TapeCount, ScsiPortCount, SerialCount, ParallelCount, AtDiskPrimaryAddressClaimed, AtDiskSecondaryAddressClaimed, Version, MediumChangerCount }
+        iomore::WORK_QUEUE_ITEM, [wdk::WORK_QUEUE_ITEM], "WORK_QUEUE_ITEM" { List, WorkerRoutine, Parameter }
+        iomore::GENERIC_MAPPING, [security::GENERIC_MAPPING], "GENERIC_MAPPING" { GenericRead, GenericWrite, GenericExecute, GenericAll }
+        vm::PHYSICAL_MEMORY_RANGE, [services::PHYSICAL_MEMORY_RANGE], "PHYSICAL_MEMORY_RANGE" { BaseAddress, NumberOfBytes }
+        process::CLIENT_ID, [windows_sys::Win32::System::WindowsProgramming::CLIENT_ID], "CLIENT_ID" { UniqueProcess, UniqueThread }
+        process::PS_CREATE_NOTIFY_INFO, [services::PS_CREATE_NOTIFY_INFO], "PS_CREATE_NOTIFY_INFO" { Size, (Flags: absent => Flags), ParentProcessId, CreatingThreadId, FileObject, ImageFileName, CommandLine, CreationStatus }
+        process::PROCESS_BASIC_INFORMATION, [windows_sys::Win32::System::Threading::PROCESS_BASIC_INFORMATION], "PROCESS_BASIC_INFORMATION" { ExitStatus, PebBaseAddress, AffinityMask, BasePriority, UniqueProcessId, InheritedFromUniqueProcessId }
     }
     facts
 }

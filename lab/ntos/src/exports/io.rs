@@ -83,6 +83,7 @@ exports! {
         if get!(block, origin) != Origin::Driver {
             machine.violate(RuleId::BadObject, [Irp as u64, 0, 0, 0], "IoFreeIrp of an IRP that the driver did not allocate".into());
         }
+        machine.drop_threaded_buffer(Irp);
         machine.free_irp(Irp);
     }
     fn IoCancelIrp(Irp: *mut IRP) -> u8 {
@@ -155,7 +156,7 @@ exports! {
         let site = machine.call_site();
         let mut resources = machine.resources.borrow_mut();
         let handle = resources.new_handle();
-        let item = WorkItem { device: DeviceObject as u64, routine: 0, context: 0, extended: false, queued: false, allocated_at: site };
+        let item = WorkItem { device: DeviceObject as u64, routine: 0, context: 0, extended: false, queued: false, once: false, allocated_at: site };
         resources.work_items.insert(handle, item);
         handle as *mut c_void
     }
@@ -195,14 +196,7 @@ exports! {
         }
     }
     fn IoAttachDeviceToDeviceStack(SourceDevice: *mut DEVICE_OBJECT, TargetDevice: *mut DEVICE_OBJECT) -> *mut DEVICE_OBJECT {
-        let machine = current();
-        machine.check_device(SourceDevice);
-        machine.check_device(TargetDevice);
-        let top = machine.top_of_stack(TargetDevice);
-        set!(top, AttachedDevice = SourceDevice);
-        set!(SourceDevice, StackSize = get!(top, StackSize) + 1);
-        set!(SourceDevice, AlignmentRequirement = get!(top, AlignmentRequirement));
-        top
+        current().attach_device(SourceDevice, TargetDevice)
     }
     fn IoDetachDevice(TargetDevice: *mut DEVICE_OBJECT) {
         current().check_device(TargetDevice);

@@ -164,6 +164,7 @@ impl Machine {
         entries
             .into_iter()
             .for_each(|entry| self.free_log_entry(entry));
+        self.reclaim_services();
         self.resources.borrow_mut().forget_driver();
     }
 

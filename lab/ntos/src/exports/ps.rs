@@ -103,7 +103,7 @@ exports! {
 
 impl Machine {
     /// Adds a notify routine; at most as many of a kind as Windows takes.
-    fn add_notify(&self, kind: Held, routine: u64) -> NTSTATUS {
+    pub(super) fn add_notify(&self, kind: Held, routine: u64) -> NTSTATUS {
         let full = {
             let resources = self.resources.borrow();
             resources.held(kind).count() >= MAX_NOTIFY_ROUTINES || resources.holds(kind, routine)
@@ -120,7 +120,7 @@ impl Machine {
         STATUS_SUCCESS
     }
 
-    fn remove_notify(&self, kind: Held, routine: u64) -> NTSTATUS {
+    pub(super) fn remove_notify(&self, kind: Held, routine: u64) -> NTSTATUS {
         if self.resources.borrow_mut().drop_held(kind, routine) {
             STATUS_SUCCESS
         } else {

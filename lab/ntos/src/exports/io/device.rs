@@ -78,6 +78,7 @@ impl Machine {
 
     pub(super) fn delete_device(&self, device: *mut DEVICE_OBJECT) {
         self.check_device(device);
+        self.drop_device_timer(device as u64);
         let driver = get!(device, DriverObject);
         let next = get!(device, NextDevice);
         if get!(driver, DeviceObject) == device {

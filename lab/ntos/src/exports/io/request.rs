@@ -134,6 +134,18 @@ impl Machine {
         self.buffers.borrow_mut().put(buffer);
     }
 
+    /// Frees the system buffer of an IRP that the driver built and frees itself.
+    pub(super) fn drop_threaded_buffer(&self, irp: *mut IRP) {
+        let buffer = self
+            .resources
+            .borrow_mut()
+            .threaded_buffers
+            .remove(&(irp as u64));
+        if let Some(buffer) = buffer {
+            self.buffers.borrow_mut().put(buffer);
+        }
+    }
+
     /// Calls a cancel routine as the I/O manager does: cancel lock held, old IRQL in the IRP.
     pub(crate) fn call_with_cancel_lock(&self, irp: *mut IRP, routine: u64, arguments: [u64; 4]) {
         let old = self.raise(DISPATCH_LEVEL);

@@ -1,0 +1,42 @@
+//! What the kernel's services keep for a driver, besides the ledger in [`crate::resources`].
+
+use std::collections::{BTreeMap, HashMap};
+use std::mem::MaybeUninit;
+
+use nt::ke::KEVENT;
+
+use crate::memory::UserMemory;
+
+/// By service. Nothing here outlives the driver it was made for.
+#[derive(Default)]
+pub(crate) struct Services {
+    /// Events of threads that wait for a lock of one word, by its address.
+    pub(crate) parked: HashMap<u64, Box<MaybeUninit<KEVENT>>>,
+    /// How deeply threads are in guarded regions.
+    pub(crate) guarded: HashMap<u64, i32>,
+    /// DPCs of the kernel's own timers: what their routines are called with.
+    pub(crate) timer_dpcs: HashMap<u64, [u64; 2]>,
+    /// The kernel's timer of a device: its block.
+    pub(crate) device_timers: HashMap<u64, u64>,
+    /// Extensions of driver objects, by driver and the client's identity.
+    pub(crate) driver_extensions: BTreeMap<(u64, u64), u64>,
+    /// What `IoGetConfigurationInformation` points to.
+    pub(crate) configuration: Option<Box<nt::iomore::CONFIGURATION_INFORMATION>>,
+    /// Sections of drivers that are kept in memory: how often, and where last.
+    pub(crate) locked_sections: BTreeMap<u64, (u32, u64)>,
+    /// Memory that drivers gave to user programs, by address.
+    pub(crate) user_memory: BTreeMap<u64, UserMemory>,
+    /// Own processes of threads that are attached to another.
+    pub(crate) attached_from: HashMap<u64, u64>,
+    /// Top-level IRPs of threads.
+    pub(crate) top_level: HashMap<u64, u64>,
+    /// Threads whose hard errors are not shown.
+    pub(crate) quiet_threads: HashMap<u64, bool>,
+}
+
+impl Services {
+    /// Forgets a driver that is gone.
+    pub(crate) fn forget_driver(&mut self) {
+        *self = Self::default();
+    }
+}
