@@ -66,6 +66,12 @@ variables! {
     KdDebuggerNotPresent
     /// Whether the ANSI code page has double-byte characters (BOOLEAN).
     NlsMbCodePageTag
+    /// Whether physical addresses have more than 32 bits (BOOLEAN).
+    Mm64BitPhysicalAddress
+    /// First address of the system.
+    MmSystemRangeStart
+    /// Type of jobs.
+    PsJobType
     /// Points to `SE_EXPORTS`: well-known privileges and SIDs.
     SeExports
 }

@@ -42,6 +42,7 @@ pub mod kpcr;
 pub mod locks;
 pub mod mm;
 pub mod ob;
+pub mod plugplay;
 pub mod pnp;
 pub mod po;
 pub mod process;
@@ -53,6 +54,11 @@ pub mod status;
 pub mod stop;
 pub mod text;
 pub mod vm;
+pub mod sysinfo;
+pub mod queue;
+pub mod token;
+pub mod names;
+pub mod callbacks;
 pub mod zw;
 
 pub use contract::{Contract, Effects, Export};
@@ -79,6 +85,11 @@ pub fn contracts() -> impl Iterator<Item = &'static Contract> {
         pnp::CONTRACTS,
         po::CONTRACTS,
         remlock::CONTRACTS,
+        callbacks::CONTRACTS,
+        names::CONTRACTS,
+        token::CONTRACTS,
+        queue::CONTRACTS,
+        sysinfo::CONTRACTS,
         process::CONTRACTS,
         vm::CONTRACTS,
         locks::CONTRACTS,

@@ -32,6 +32,11 @@ mod rtl;
 mod se;
 mod text;
 mod vm;
+mod sysinfo;
+pub(crate) mod queue;
+mod token;
+mod names;
+mod callbacks;
 mod zw;
 
 /// Every export, in the order of `nt::contracts()`.
@@ -52,6 +57,11 @@ pub(crate) fn all() -> impl Iterator<Item = Export> {
         .chain(pnp::exports())
         .chain(po::exports())
         .chain(remlock::exports())
+        .chain(callbacks::exports())
+        .chain(names::exports())
+        .chain(token::exports())
+        .chain(queue::exports())
+        .chain(sysinfo::exports())
         .chain(process::exports())
         .chain(vm::exports())
         .chain(locks::exports())

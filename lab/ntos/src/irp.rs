@@ -186,6 +186,9 @@ impl Machine {
         let major = usize::from(get!(stack, MajorFunction).min(nt::irp::IRP_MJ_MAXIMUM_FUNCTION));
         let dispatch =
             get!(driver, MajorFunction)[major].map_or(0, |routine| routine as usize as u64);
+        if dispatch == crate::pnp::bus_routine() {
+            return self.bus_dispatch(device, irp);
+        }
         if dispatch == 0 || dispatch == crate::exports::io::invalid_device_request() as usize as u64
         {
             return self.fail_irp(irp, STATUS_INVALID_DEVICE_REQUEST);

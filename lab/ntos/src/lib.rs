@@ -15,6 +15,7 @@
 compile_error!("the lab runs x86-64 drivers on x86-64 Linux");
 
 mod affinity;
+mod announce;
 mod asm;
 mod buffers;
 mod clock;
@@ -36,6 +37,7 @@ mod machine;
 mod mdl;
 mod memory;
 mod object;
+mod pnp;
 mod pool;
 mod process;
 mod registry;
@@ -56,6 +58,7 @@ pub use driver::{Driver, DriverFile, Footprint, LoadError, Loaded};
 pub use findings::Stopped;
 pub use locate::{Symbol, Symbolize};
 pub use machine::{Config, MAX_CPUS, Machine, MachineError};
+pub use pnp::{DeviceNode, SystemPower};
 pub use pool::PoolLevel;
 pub use request::{Client, Completion, FileId, Request};
 pub use security::Privilege;

@@ -111,6 +111,8 @@ pub struct Machine {
     pub(crate) modules: RefCell<Vec<Module>>,
     pub(crate) resources: RefCell<Resources>,
     pub(crate) services: RefCell<Services>,
+    /// Address of the bus driver's object; 0 before the first device.
+    pub(crate) bus: Cell<u64>,
     /// The system cancel spin lock, where drivers can't see it.
     /// Whether a loaded driver reads times from the shared page.
     pub(crate) shares_page: Cell<bool>,
@@ -187,6 +189,7 @@ impl Machine {
             modules: RefCell::default(),
             resources: RefCell::default(),
             services: RefCell::default(),
+            bus: Cell::new(0),
             shares_page: Cell::new(false),
             cancel_lock: Box::default(),
             devices: config.devices,

@@ -46,6 +46,13 @@ pub(crate) enum Held {
     ErrorLogEntry,
     AttachedProcess,
     SecuredMemory,
+    EventProvider,
+    BugCheckCallback,
+    ProcessorCallback,
+    SystemState,
+    PowerSetting,
+    ObjectCallbacks,
+    RegistryCallback,
 }
 
 impl Held {
@@ -60,6 +67,13 @@ impl Held {
             Self::PnpNotification => "plug-and-play notification",
             Self::WmiProvider => "WMI provider",
             Self::ErrorLogEntry => "entry of the error log",
+            Self::EventProvider => "provider of events",
+            Self::BugCheckCallback => "routine for bug checks",
+            Self::ProcessorCallback => "routine for new processors",
+            Self::SystemState => "interest in the power state",
+            Self::PowerSetting => "routine for a power setting",
+            Self::ObjectCallbacks => "callbacks for handles",
+            Self::RegistryCallback => "callback for the registry",
             Self::SecuredMemory => "memory of a user program that is secured",
             Self::AttachedProcess => "thread that is attached to a process",
         }

@@ -30,6 +30,14 @@ pub enum Privilege {
 }
 
 impl Privilege {
+    /// The user it is: SYSTEM, or a member of Users.
+    pub(crate) fn user(self) -> Sid {
+        match self {
+            Self::Administrator => LOCAL_SYSTEM.to_vec(),
+            Self::User => USERS.to_vec(),
+        }
+    }
+
     fn sids(self) -> &'static [&'static [u8]] {
         match self {
             Self::Administrator => &[

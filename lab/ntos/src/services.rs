@@ -6,6 +6,7 @@ use std::mem::MaybeUninit;
 use nt::ke::KEVENT;
 
 use crate::memory::UserMemory;
+use crate::security::Privilege;
 
 /// By service. Nothing here outlives the driver it was made for.
 #[derive(Default)]
@@ -28,6 +29,22 @@ pub(crate) struct Services {
     pub(crate) user_memory: BTreeMap<u64, UserMemory>,
     /// Own processes of threads that are attached to another.
     pub(crate) attached_from: HashMap<u64, u64>,
+    /// Idle counters of devices.
+    pub(crate) idle_counters: HashMap<u64, Box<u32>>,
+    /// Identities made so far.
+    pub(crate) guids: u64,
+    /// Tokens of processes, and what each allows.
+    pub(crate) tokens: HashMap<u64, u64>,
+    pub(crate) token_rights: HashMap<u64, Privilege>,
+    /// Paths of open directories, and targets of open symbolic links.
+    pub(crate) paths: HashMap<u64, String>,
+    /// Physical device objects of the bus that are there, and how many there have been.
+    pub(crate) physical_devices: Vec<u64>,
+    pub(crate) devices_made: u32,
+    /// Interfaces of devices: link, and the device it leads to.
+    pub(crate) interfaces: BTreeMap<String, u64>,
+    /// Altitudes of callbacks for handles.
+    pub(crate) altitudes: HashMap<u64, String>,
     /// Top-level IRPs of threads.
     pub(crate) top_level: HashMap<u64, u64>,
     /// Threads whose hard errors are not shown.

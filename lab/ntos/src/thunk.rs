@@ -103,9 +103,14 @@ impl Thunks {
         Some(self.exports.get(usize::try_from(index).ok()?)?.contract)
     }
 
+    /// Addresses of all thunks.
+    pub(crate) fn range(&self) -> std::ops::Range<u64> {
+        self.code..self.code + self.len as u64
+    }
+
     /// Whether an address is in a thunk.
     pub(crate) fn contains(&self, address: u64) -> bool {
-        (self.code..self.code + self.len as u64).contains(&address)
+        self.range().contains(&address)
     }
 }
 

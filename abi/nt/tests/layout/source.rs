@@ -24,6 +24,12 @@ const MODULES: &[&str] = &[
     include_str!("../../src/locks.rs"),
     include_str!("../../src/vm.rs"),
     include_str!("../../src/process.rs"),
+    include_str!("../../src/sysinfo.rs"),
+    include_str!("../../src/queue.rs"),
+    include_str!("../../src/token.rs"),
+    include_str!("../../src/names.rs"),
+    include_str!("../../src/plugplay.rs"),
+    include_str!("../../src/callbacks.rs"),
     include_str!("../../src/zw.rs"),
 ];
 const STATUS: &str = include_str!("../../src/status.rs");

@@ -11,6 +11,9 @@ use crate::shared_page::BUILD;
 /// Highest user-mode address that probing accepts on 64-bit Windows.
 pub(crate) const USER_PROBE_ADDRESS: u64 = 0x7FFF_FFFF_0000;
 
+/// Where the system's half of the address space begins on 64-bit Windows.
+const SYSTEM_RANGE_START: u64 = 0xFFFF_8000_0000_0000;
+
 /// The variables of a machine: one word each, in the order of [`Variable::ALL`].
 #[derive(Default)]
 pub(crate) struct Variables {
@@ -33,6 +36,7 @@ fn kind_of(variable: Variable) -> Option<Kind> {
         Variable::PsThreadType => Some(Kind::Thread),
         Variable::ExEventObjectType => Some(Kind::Event),
         Variable::MmSectionObjectType => Some(Kind::Section),
+        Variable::SeTokenObjectType => Some(Kind::Token),
         _ => None,
     }
 }
@@ -70,13 +74,15 @@ impl Machine {
             | Variable::PsThreadType
             | Variable::ExEventObjectType
             | Variable::SeTokenObjectType
+            | Variable::PsJobType
             | Variable::MmSectionObjectType => type_object(variable),
             Variable::PsInitialSystemProcess => self.process(SYSTEM_PROCESS).unwrap_or_default(),
             Variable::MmUserProbeAddress => USER_PROBE_ADDRESS,
             Variable::MmHighestUserAddress => USER_PROBE_ADDRESS - 1,
             Variable::NtBuildNumber => u64::from(BUILD),
             Variable::KeNumberProcessors => u64::from(self.processors_in(0)),
-            Variable::KdDebuggerNotPresent => 1,
+            Variable::MmSystemRangeStart => SYSTEM_RANGE_START,
+            Variable::KdDebuggerNotPresent | Variable::Mm64BitPhysicalAddress => 1,
             Variable::InitSafeBootMode
             | Variable::KdDebuggerEnabled
             | Variable::NlsMbCodePageTag => 0,

@@ -9,13 +9,15 @@ mod device;
 mod request;
 mod work;
 
+pub(super) use request::Control;
+
 use std::ffi::c_void;
 use std::ptr;
 
 use lab_verifier::RuleId;
 use nt::NTSTATUS;
 use nt::base::UNICODE_STRING;
-use nt::io::{IO_WORKITEM_ROUTINE, IO_WORKITEM_ROUTINE_EX, METHOD_BUFFERED, METHOD_NEITHER};
+use nt::io::{IO_WORKITEM_ROUTINE, IO_WORKITEM_ROUTINE_EX};
 use nt::irp::{
     DEVICE_OBJECT, DRIVER_OBJECT, FILE_OBJECT, IO_STATUS_BLOCK, IRP, IRP_MJ_DEVICE_CONTROL,
     IRP_MJ_INTERNAL_DEVICE_CONTROL, PDRIVER_DISPATCH,
@@ -108,23 +110,9 @@ exports! {
         if irp.is_null() {
             return irp;
         }
-        let stack = get!(irp, CurrentStackLocation).wrapping_sub(1);
         let major = if InternalDeviceIoControl != 0 { IRP_MJ_INTERNAL_DEVICE_CONTROL } else { IRP_MJ_DEVICE_CONTROL };
-        set!(stack, MajorFunction = major);
-        set!(stack, Parameters.DeviceIoControl.IoControlCode = IoControlCode);
-        set!(stack, Parameters.DeviceIoControl.InputBufferLength = InputBufferLength);
-        set!(stack, Parameters.DeviceIoControl.OutputBufferLength = OutputBufferLength);
-        set!(irp, UserBuffer = OutputBuffer);
-        match IoControlCode & 3 {
-            METHOD_NEITHER => set!(stack, Parameters.DeviceIoControl.Type3InputBuffer = InputBuffer),
-            METHOD_BUFFERED => machine.buffer_threaded(irp, InputBuffer as u64, InputBufferLength.max(OutputBufferLength), InputBufferLength),
-            _ => {
-                machine.buffer_threaded(irp, InputBuffer as u64, InputBufferLength, InputBufferLength);
-                if OutputBufferLength != 0 {
-                    set!(irp, MdlAddress = machine.locked_mdl(OutputBuffer as u64, OutputBufferLength as usize));
-                }
-            }
-        }
+        let control = Control { code: IoControlCode, major, input: InputBuffer, input_len: InputBufferLength, output: OutputBuffer, output_len: OutputBufferLength };
+        machine.fill_control(irp, &control);
         irp
     }
     fn IoBuildSynchronousFsdRequest(MajorFunction: u32, DeviceObject: *mut DEVICE_OBJECT, Buffer: *mut c_void, Length: u32, StartingOffset: *const i64, Event: *mut KEVENT, IoStatusBlock: *mut IO_STATUS_BLOCK) -> *mut IRP {

@@ -149,11 +149,26 @@ impl Machine {
             },
         );
         self.request_schedule();
+        self.tell_of_thread(id, true);
         Ok(handle)
+    }
+
+    /// Tells of a thread that a driver makes or that ends, on the thread that runs.
+    fn tell_of_thread(&self, id: ThreadId, starts: bool) {
+        let routines: Vec<u64> = self
+            .resources
+            .borrow()
+            .held(Held::ThreadNotifyRoutine)
+            .collect();
+        let thread = crate::machine::thread_id(id);
+        for routine in routines {
+            self.call(routine, [SYSTEM_PROCESS, thread, u64::from(starts), 0]);
+        }
     }
 
     /// Signals a thread's object and, if nobody refers to it, lets the thread be used again.
     pub(crate) fn end_system_thread(&self, id: ThreadId) {
+        self.tell_of_thread(id, false);
         let thread = self.thread(id);
         thread.state.set(State::Free);
         let object = thread.object.get();

@@ -198,7 +198,7 @@ pub(super) fn parse_integer(text: &str, base: u32) -> u32 {
     }
 }
 
-fn guid_text(guid: &GUID) -> String {
+pub(super) fn guid_text(guid: &GUID) -> String {
     let [a, b, rest @ ..] = guid.Data4;
     let rest: String = rest.iter().map(|byte| format!("{byte:02X}")).collect();
     format!(
