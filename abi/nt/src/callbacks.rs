@@ -2,8 +2,8 @@
 
 use core::ffi::c_void;
 
-use crate::status::NTSTATUS;
 use crate::base::{LARGE_INTEGER, UNICODE_STRING};
+use crate::status::NTSTATUS;
 
 /// One kind of object whose handles a driver wants to be told of.
 #[repr(C)]

@@ -102,6 +102,8 @@ image! {
     fn qsort(base: *mut u8, count: usize, width: usize, compare: usize) where irql <= HIGH_LEVEL;
     /// Finds an element equal to `key` in a sorted array; null if none.
     fn bsearch(key: *const u8, base: *const u8, count: usize, width: usize, compare: usize) -> *mut u8 where irql <= HIGH_LEVEL;
+    /// Touches the pages of a frame of rax bytes, in order, and changes no register: code of its own, no function in C.
+    fn __chkstk() where irql <= HIGH_LEVEL;
     /// What a class's table has for a function that it does not define: calling it ends the system.
     fn _purecall() -> i32 where irql <= HIGH_LEVEL;
     variadic {

@@ -2,9 +2,9 @@
 
 use core::ffi::c_void;
 
-use crate::status::NTSTATUS;
 use crate::base::{ACCESS_MASK, BOOLEAN, LARGE_INTEGER, LIST_ENTRY, UNICODE_STRING};
 use crate::irp::{DEVICE_OBJECT, DRIVER_OBJECT, FILE_OBJECT, IO_STATUS_BLOCK, IRP};
+use crate::status::NTSTATUS;
 
 /// Numbers of devices, which their drivers count.
 #[repr(C)]

@@ -23,6 +23,7 @@ mod macros;
 
 pub mod base;
 pub mod bitmap;
+pub mod callbacks;
 pub mod cm;
 pub mod contract;
 /// Only where the lab runs: a Rust driver has the compiler's own memory routines, which an import library must not replace.
@@ -41,24 +42,24 @@ pub mod ke;
 pub mod kpcr;
 pub mod locks;
 pub mod mm;
+pub mod names;
 pub mod ob;
 pub mod plugplay;
 pub mod pnp;
 pub mod po;
 pub mod process;
 pub mod ps;
+pub mod queue;
 pub mod remlock;
 pub mod rtl;
 pub mod se;
 pub mod status;
 pub mod stop;
-pub mod text;
-pub mod vm;
 pub mod sysinfo;
-pub mod queue;
+pub mod text;
 pub mod token;
-pub mod names;
-pub mod callbacks;
+pub mod vm;
+pub mod wmi;
 pub mod zw;
 
 pub use contract::{Contract, Effects, Export};
@@ -85,6 +86,7 @@ pub fn contracts() -> impl Iterator<Item = &'static Contract> {
         pnp::CONTRACTS,
         po::CONTRACTS,
         remlock::CONTRACTS,
+        wmi::CONTRACTS,
         callbacks::CONTRACTS,
         names::CONTRACTS,
         token::CONTRACTS,
@@ -103,6 +105,6 @@ pub fn contracts() -> impl Iterator<Item = &'static Contract> {
     .flatten()
 }
 
-/// The images whose exports this crate declares: `hal.dll` is a forwarder
+/// The images whose exports this crate declares; of `wmilib.sys` those of `wmi`. `hal.dll` is a forwarder
 /// to the kernel since Windows 10 2004.
-pub const KERNEL_IMAGES: [&str; 2] = ["ntoskrnl.exe", "hal.dll"];
+pub const KERNEL_IMAGES: [&str; 3] = ["ntoskrnl.exe", "hal.dll", "wmilib.sys"];

@@ -2,10 +2,12 @@
 
 use core::ffi::c_void;
 
+use crate::base::{
+    ACCESS_MASK, BOOLEAN, HANDLE, KPROCESSOR_MODE, LARGE_INTEGER, OBJECT_ATTRIBUTES, UNICODE_STRING,
+};
+use crate::irp::IO_STATUS_BLOCK;
+use crate::ke::KEVENT;
 use crate::status::NTSTATUS;
-use crate::base::{ACCESS_MASK, BOOLEAN, HANDLE, KPROCESSOR_MODE, LARGE_INTEGER, OBJECT_ATTRIBUTES, UNICODE_STRING};
-use crate::irp::{IO_STATUS_BLOCK};
-use crate::ke::{KEVENT};
 
 image! {
     /// Opens a directory of the name space.

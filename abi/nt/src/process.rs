@@ -2,11 +2,11 @@
 
 use core::ffi::c_void;
 
-use crate::status::NTSTATUS;
 use crate::base::{ACCESS_MASK, BOOLEAN, HANDLE, LARGE_INTEGER, OBJECT_ATTRIBUTES, UNICODE_STRING};
-use crate::irp::{FILE_OBJECT};
-use crate::ke::{KPRIORITY};
-use crate::ps::{PLOAD_IMAGE_NOTIFY_ROUTINE};
+use crate::irp::FILE_OBJECT;
+use crate::ke::KPRIORITY;
+use crate::ps::PLOAD_IMAGE_NOTIFY_ROUTINE;
+use crate::status::NTSTATUS;
 
 /// A thread by its process's id and its own.
 #[repr(C)]

@@ -2,10 +2,10 @@
 
 use core::ffi::c_void;
 
-use crate::status::NTSTATUS;
 use crate::base::{BOOLEAN, KPROCESSOR_MODE, LARGE_INTEGER, LIST_ENTRY};
 use crate::irp::{DEVICE_OBJECT, IRP, PDRIVER_CANCEL};
 use crate::ke::{DISPATCHER_HEADER, KSPIN_LOCK};
+use crate::status::NTSTATUS;
 
 /// `KDEVICE_QUEUE.Type`.
 pub const DEVICE_QUEUE_OBJECT: i16 = 20;

@@ -2,9 +2,9 @@
 
 use core::ffi::c_void;
 
-use crate::status::NTSTATUS;
 use crate::base::{BOOLEAN, GROUP_AFFINITY, GUID, LIST_ENTRY, PROCESSOR_NUMBER};
-use crate::irp::{DEVICE_OBJECT};
+use crate::irp::DEVICE_OBJECT;
+use crate::status::NTSTATUS;
 
 /// What a routine of `KeRegisterProcessorChangeCallback` is told.
 #[repr(C)]

@@ -1,7 +1,7 @@
 //! Run-time library: strings, their conversions, and small arithmetic.
 
-use crate::status::NTSTATUS;
 use crate::base::{ANSI_STRING, BOOLEAN, GUID, LARGE_INTEGER, UNICODE_STRING};
+use crate::status::NTSTATUS;
 
 image! {
     /// Makes a counted string of a terminated one; refuses one that is too long.

@@ -2,9 +2,9 @@
 
 use core::ffi::c_void;
 
-use crate::status::NTSTATUS;
 use crate::base::{ACCESS_MASK, BOOLEAN, HANDLE, KPROCESSOR_MODE, UNICODE_STRING};
-use crate::se::{LUID};
+use crate::se::LUID;
+use crate::status::NTSTATUS;
 
 /// Whose rights are checked: the thread's borrowed token, or its process's.
 #[repr(C)]

@@ -197,7 +197,10 @@ fn plug_and_play(machine: &Machine, driver: lab_ntos::Driver) -> Result<Vec<Stri
             }
         };
         if note("start", node.start()?) && !surprise {
-            note("put to sleep", node.set_system_power(SystemPower::Sleeping)?);
+            note(
+                "put to sleep",
+                node.set_system_power(SystemPower::Sleeping)?,
+            );
             note("wake", node.set_system_power(SystemPower::Working)?);
             note("keep after a stop was cancelled", node.cancel_stop()?);
             if note("stop", node.stop()?) {

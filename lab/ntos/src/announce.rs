@@ -26,7 +26,10 @@ impl Machine {
             Ok(process) => process,
             Err(status) => return Ok(Err(status)),
         };
-        self.tell(Held::ProcessNotifyRoutine, [SYSTEM_PROCESS, client.process, 1])?;
+        self.tell(
+            Held::ProcessNotifyRoutine,
+            [SYSTEM_PROCESS, client.process, 1],
+        )?;
         let refused = self.tell_of_creation(process, client.process)?;
         if !refused.is_success() {
             self.add_files(client.process, 0);
@@ -45,7 +48,10 @@ impl Machine {
         if lives {
             return Ok(());
         }
-        self.tell(Held::ProcessNotifyRoutine, [SYSTEM_PROCESS, client.process, 0])?;
+        self.tell(
+            Held::ProcessNotifyRoutine,
+            [SYSTEM_PROCESS, client.process, 0],
+        )?;
         // The object may be gone: the routines are told its id, and null for what they can't touch any more.
         self.tell(Held::ProcessNotifyRoutineEx, [0, client.process, 0])
     }

@@ -10,6 +10,7 @@ use nt::Export;
 use crate::machine::current;
 
 mod bitmap;
+mod callbacks;
 mod cm;
 mod crt;
 mod crt_text;
@@ -22,21 +23,21 @@ mod iomore;
 mod ke;
 mod locks;
 mod mm;
+mod names;
 mod ob;
 mod pnp;
 pub(crate) mod po;
 mod process;
 mod ps;
+pub(crate) mod queue;
 mod remlock;
 mod rtl;
 mod se;
-mod text;
-mod vm;
 mod sysinfo;
-pub(crate) mod queue;
+mod text;
 mod token;
-mod names;
-mod callbacks;
+mod vm;
+mod wmi;
 mod zw;
 
 /// Every export, in the order of `nt::contracts()`.
@@ -57,6 +58,7 @@ pub(crate) fn all() -> impl Iterator<Item = Export> {
         .chain(pnp::exports())
         .chain(po::exports())
         .chain(remlock::exports())
+        .chain(wmi::exports())
         .chain(callbacks::exports())
         .chain(names::exports())
         .chain(token::exports())

@@ -91,7 +91,10 @@ impl Machine {
 
     /// Whether an address is a physical device object of the bus.
     pub(crate) fn is_physical_device(&self, device: *mut DEVICE_OBJECT) -> bool {
-        self.services.borrow().physical_devices.contains(&(device as u64))
+        self.services
+            .borrow()
+            .physical_devices
+            .contains(&(device as u64))
     }
 
     fn make_physical_device(&self) -> Result<u64, NTSTATUS> {
@@ -104,8 +107,14 @@ impl Machine {
         let name = format!(r"\Device\{number:08x}");
         let device = self.make_device(bus as *mut DRIVER_OBJECT, 0, Some(&name), 0x22, 0, false)?;
         let flags = get!(device, Flags);
-        set!(device, Flags = flags & !nt::io::DO_DEVICE_INITIALIZING | DO_BUS_ENUMERATED_DEVICE);
-        self.services.borrow_mut().physical_devices.push(device as u64);
+        set!(
+            device,
+            Flags = flags & !nt::io::DO_DEVICE_INITIALIZING | DO_BUS_ENUMERATED_DEVICE
+        );
+        self.services
+            .borrow_mut()
+            .physical_devices
+            .push(device as u64);
         Ok(device as u64)
     }
 
@@ -225,7 +234,12 @@ impl DeviceNode<'_> {
 
     fn send(&self, minor: u8, parameter: u64) -> Result<Completion, Stopped> {
         self.send_irp(IRP_MJ_PNP, minor, |stack| {
-            let parameters = [parameter as *mut _, std::ptr::null_mut(), std::ptr::null_mut(), std::ptr::null_mut()];
+            let parameters = [
+                parameter as *mut _,
+                std::ptr::null_mut(),
+                std::ptr::null_mut(),
+                std::ptr::null_mut(),
+            ];
             set!(stack, Parameters.Others = parameters);
         })
     }
@@ -287,7 +301,10 @@ impl DeviceNode<'_> {
             entry,
         );
         self.machine.note(&raw);
-        set!(self.device as *mut DEVICE_OBJECT, AttachedDevice = std::ptr::null_mut());
+        set!(
+            self.device as *mut DEVICE_OBJECT,
+            AttachedDevice = std::ptr::null_mut()
+        );
     }
 
     fn forget(&self) {

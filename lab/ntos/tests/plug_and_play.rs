@@ -38,12 +38,21 @@ fn a_device_starts_works_stops_and_goes_and_nothing_is_left() {
         let driver = support::load(&machine, &file);
         assert!(machine.has_add_device(driver));
         let node = added(&machine, driver);
-        assert!(machine.open(LINK, 1, CLIENT).expect("runs").is_err(), "not started");
+        assert!(
+            machine.open(LINK, 1, CLIENT).expect("runs").is_err(),
+            "not started"
+        );
         ok(node.start());
-        let opened = machine.open(LINK, 1, CLIENT).expect("runs").expect("the interface leads to it");
+        let opened = machine
+            .open(LINK, 1, CLIENT)
+            .expect("runs")
+            .expect("the interface leads to it");
         let mut data = [0; 4];
         let read = machine.read(opened, 0, &mut data).expect("runs");
-        assert_eq!((read.status, read.information, data[0]), (STATUS_SUCCESS, 1, 0x42));
+        assert_eq!(
+            (read.status, read.information, data[0]),
+            (STATUS_SUCCESS, 1, 0x42)
+        );
         machine.close(opened).expect("runs");
         ok(node.set_system_power(SystemPower::Sleeping));
         ok(node.set_system_power(SystemPower::Working));
@@ -87,7 +96,14 @@ fn a_device_that_stays_attached_to_a_removed_one_is_found() {
     ok(node.remove());
     let findings = machine.take_findings();
     assert_eq!(findings.len(), 1, "{findings:?}");
-    assert!(findings[0].to_string().contains("still attached"), "{}", findings[0]);
+    assert!(
+        findings[0].to_string().contains("still attached"),
+        "{}",
+        findings[0]
+    );
     let leaks = machine.unload(driver).expect("runs");
-    assert!(leaks.iter().any(|leak| leak.rule == "device-left"), "{leaks:?}");
+    assert!(
+        leaks.iter().any(|leak| leak.rule == "device-left"),
+        "{leaks:?}"
+    );
 }

@@ -30,6 +30,7 @@ const MODULES: &[&str] = &[
     include_str!("../../src/names.rs"),
     include_str!("../../src/plugplay.rs"),
     include_str!("../../src/callbacks.rs"),
+    include_str!("../../src/wmi.rs"),
     include_str!("../../src/zw.rs"),
 ];
 const STATUS: &str = include_str!("../../src/status.rs");

@@ -9,16 +9,18 @@
 )]
 
 use super::exports;
-use nt::NTSTATUS;
-use nt::base::{LARGE_INTEGER, UNICODE_STRING};
-use nt::callbacks::{OB_CALLBACK_REGISTRATION, OB_FLT_REGISTRATION_VERSION};
-use nt::status::{STATUS_ACCESS_DENIED, STATUS_FLT_INSTANCE_ALTITUDE_COLLISION, STATUS_INSUFFICIENT_RESOURCES, STATUS_INVALID_PARAMETER, STATUS_SUCCESS};
-use std::ffi::c_void;
+use crate::guest::{self, field, get};
 use crate::machine::Machine;
 use crate::machine::current;
 use crate::resources::Held;
-use crate::guest::{self, field, get};
-
+use nt::NTSTATUS;
+use nt::base::{LARGE_INTEGER, UNICODE_STRING};
+use nt::callbacks::{OB_CALLBACK_REGISTRATION, OB_FLT_REGISTRATION_VERSION};
+use nt::status::{
+    STATUS_ACCESS_DENIED, STATUS_FLT_INSTANCE_ALTITUDE_COLLISION, STATUS_INSUFFICIENT_RESOURCES,
+    STATUS_INVALID_PARAMETER, STATUS_SUCCESS,
+};
+use std::ffi::c_void;
 
 exports! {
     callbacks;

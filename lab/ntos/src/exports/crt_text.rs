@@ -122,6 +122,7 @@ exports! {
     }
     ptr::null_mut()
 }
+    fn __chkstk() {}
     fn _purecall() -> i32 {
     current().violate(RuleId::BugCheck, [0; 4], "a pure virtual function was called".into())
 }

@@ -6,23 +6,27 @@
 )]
 
 use super::exports;
+use crate::guest::{self, field, get, set};
+use crate::irp::Origin;
+use crate::irp::block_of;
+use crate::machine::Machine;
+use crate::machine::current;
+use crate::object::Kind;
+use crate::pool::Owner;
+use crate::resources::WorkItem;
+use lab_verifier::RuleId;
 use nt::NTSTATUS;
 use nt::base::{BOOLEAN, KernelMode, LARGE_INTEGER, UNICODE_STRING};
 use nt::iomore::{CONFIGURATION_INFORMATION, GENERIC_MAPPING, IO_TIMER_ROUTINE, WORK_QUEUE_ITEM};
 use nt::irp::{DEVICE_OBJECT, DRIVER_OBJECT, FILE_OBJECT, IO_STATUS_BLOCK, IRP};
 use nt::ke::{KDPC, KTIMER};
-use nt::status::{STATUS_ACCESS_DENIED, STATUS_BUFFER_TOO_SMALL, STATUS_INSUFFICIENT_RESOURCES, STATUS_INVALID_PARAMETER, STATUS_OBJECT_NAME_COLLISION, STATUS_OBJECT_NAME_NOT_FOUND, STATUS_OBJECT_TYPE_MISMATCH, STATUS_SUCCESS};
+use nt::status::{
+    STATUS_ACCESS_DENIED, STATUS_BUFFER_TOO_SMALL, STATUS_INSUFFICIENT_RESOURCES,
+    STATUS_INVALID_PARAMETER, STATUS_OBJECT_NAME_COLLISION, STATUS_OBJECT_NAME_NOT_FOUND,
+    STATUS_OBJECT_TYPE_MISMATCH, STATUS_SUCCESS,
+};
 use std::ffi::c_void;
 use std::ptr;
-use lab_verifier::RuleId;
-use crate::machine::Machine;
-use crate::machine::current;
-use crate::object::Kind;
-use crate::pool::Owner;
-use crate::irp::Origin;
-use crate::guest::{self, field, get, set};
-use crate::irp::block_of;
-use crate::resources::WorkItem;
 
 exports! {
     iomore;
@@ -284,10 +288,10 @@ impl Machine {
     pub(super) fn kernel_block(&self, size: u64, tag: &[u8; 4]) -> Option<u64> {
         let site = self.call_site();
         let tag = u32::from_le_bytes(*tag);
-        let allocated = self
-            .pool
-            .borrow_mut()
-            .allocate(size.max(1), tag, false, Owner::Kernel, site);
+        let allocated =
+            self.pool
+                .borrow_mut()
+                .allocate(size.max(1), tag, false, Owner::Kernel, site);
         let block = allocated?;
         guest::set_bytes(block as *mut u8, 0, guest::size(size));
         Some(block)
@@ -302,10 +306,14 @@ impl Machine {
     /// The device that one is attached to; null if none.
     pub(super) fn device_below(&self, device: *mut DEVICE_OBJECT) -> *mut DEVICE_OBJECT {
         let objects = self.objects.borrow();
-        let mut devices = objects.all().filter(|(_, object)| object.kind == Kind::Device);
+        let mut devices = objects
+            .all()
+            .filter(|(_, object)| object.kind == Kind::Device);
         devices
             .find(|(address, _)| get!(*address as *mut DEVICE_OBJECT, AttachedDevice) == device)
-            .map_or(ptr::null_mut(), |(address, _)| address as *mut DEVICE_OBJECT)
+            .map_or(ptr::null_mut(), |(address, _)| {
+                address as *mut DEVICE_OBJECT
+            })
     }
 
     /// Attaches a device to the top of a stack; gives the former top.
@@ -319,7 +327,10 @@ impl Machine {
         let top = self.top_of_stack(target);
         set!(top, AttachedDevice = source);
         set!(source, StackSize = get!(top, StackSize) + 1);
-        set!(source, AlignmentRequirement = get!(top, AlignmentRequirement));
+        set!(
+            source,
+            AlignmentRequirement = get!(top, AlignmentRequirement)
+        );
         top
     }
 

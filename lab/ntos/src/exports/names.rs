@@ -6,18 +6,28 @@
 )]
 
 use super::exports;
-use nt::NTSTATUS;
-use nt::base::{ACCESS_MASK, BOOLEAN, HANDLE, KPROCESSOR_MODE, LARGE_INTEGER, OBJECT_ATTRIBUTES, UNICODE_STRING};
-use nt::irp::{IO_STATUS_BLOCK, IRP_MJ_FLUSH_BUFFERS, IRP_MJ_QUERY_VOLUME_INFORMATION, IRP_MJ_SET_INFORMATION};
-use nt::ke::{EVENT_NOTIFICATION_OBJECT, EVENT_SYNCHRONIZATION_OBJECT, KEVENT};
-use nt::status::{STATUS_BUFFER_TOO_SMALL, STATUS_INSUFFICIENT_RESOURCES, STATUS_INVALID_DEVICE_REQUEST, STATUS_INVALID_INFO_CLASS, STATUS_MORE_ENTRIES, STATUS_NO_MORE_ENTRIES, STATUS_OBJECT_NAME_COLLISION, STATUS_OBJECT_NAME_EXISTS, STATUS_OBJECT_NAME_NOT_FOUND, STATUS_OBJECT_PATH_NOT_FOUND, STATUS_OBJECT_PATH_SYNTAX_BAD, STATUS_OBJECT_TYPE_MISMATCH, STATUS_SUCCESS};
-use std::ffi::c_void;
-use std::ptr;
+use super::zw::file::{Open, finish};
+use crate::guest::{self, get, set};
 use crate::machine::Machine;
 use crate::machine::current;
 use crate::object::Kind;
-use crate::guest::{self, get, set};
-use super::zw::file::{Open, finish};
+use nt::NTSTATUS;
+use nt::base::{
+    ACCESS_MASK, BOOLEAN, HANDLE, KPROCESSOR_MODE, LARGE_INTEGER, OBJECT_ATTRIBUTES, UNICODE_STRING,
+};
+use nt::irp::{
+    IO_STATUS_BLOCK, IRP_MJ_FLUSH_BUFFERS, IRP_MJ_QUERY_VOLUME_INFORMATION, IRP_MJ_SET_INFORMATION,
+};
+use nt::ke::{EVENT_NOTIFICATION_OBJECT, EVENT_SYNCHRONIZATION_OBJECT, KEVENT};
+use nt::status::{
+    STATUS_BUFFER_TOO_SMALL, STATUS_INSUFFICIENT_RESOURCES, STATUS_INVALID_DEVICE_REQUEST,
+    STATUS_INVALID_INFO_CLASS, STATUS_MORE_ENTRIES, STATUS_NO_MORE_ENTRIES,
+    STATUS_OBJECT_NAME_COLLISION, STATUS_OBJECT_NAME_EXISTS, STATUS_OBJECT_NAME_NOT_FOUND,
+    STATUS_OBJECT_PATH_NOT_FOUND, STATUS_OBJECT_PATH_SYNTAX_BAD, STATUS_OBJECT_TYPE_MISMATCH,
+    STATUS_SUCCESS,
+};
+use std::ffi::c_void;
+use std::ptr;
 
 exports! {
     names;
@@ -226,8 +236,18 @@ exports! {
 
 /// Directories that every system has.
 const DIRECTORIES: [&str; 12] = [
-    "\\", r"\device", r"\driver", r"\??", r"\global??", r"\dosdevices", r"\callback",
-    r"\basenamedobjects", r"\kernelobjects", r"\filesystem", r"\objecttypes", r"\security",
+    "\\",
+    r"\device",
+    r"\driver",
+    r"\??",
+    r"\global??",
+    r"\dosdevices",
+    r"\callback",
+    r"\basenamedobjects",
+    r"\kernelobjects",
+    r"\filesystem",
+    r"\objecttypes",
+    r"\security",
 ];
 
 /// What a listing came to.
@@ -288,7 +308,9 @@ impl Machine {
             let services = self.services.borrow();
             let objects = self.objects.borrow();
             services.paths.iter().any(|(object, known)| {
-                objects.get(*object).is_some_and(|object| object.kind == Kind::Directory)
+                objects
+                    .get(*object)
+                    .is_some_and(|object| object.kind == Kind::Directory)
                     && known.to_lowercase().trim_end_matches('\\') == trimmed
             })
         };
@@ -354,7 +376,9 @@ impl Machine {
         let mut text_at = buffer as u64 + (ENTRY * (count + 1)) as u64;
         guest::set_bytes(buffer.cast(), 0, ENTRY * (count + 1));
         for (index, (name, kind)) in left.iter().take(count).enumerate() {
-            let strings = buffer.wrapping_byte_add(ENTRY * index).cast::<UNICODE_STRING>();
+            let strings = buffer
+                .wrapping_byte_add(ENTRY * index)
+                .cast::<UNICODE_STRING>();
             for (place, text) in [(0, name.as_str()), (1, kind)] {
                 let units: Vec<u16> = text.encode_utf16().chain([0]).collect();
                 for (offset, unit) in units.iter().enumerate() {
@@ -395,7 +419,9 @@ impl Machine {
             if objects.get(object).map(|object| object.kind) != Some(Kind::Event) {
                 return Err(STATUS_OBJECT_TYPE_MISMATCH);
             }
-            let handle = objects.open(object, site).ok_or(STATUS_INSUFFICIENT_RESOURCES)?;
+            let handle = objects
+                .open(object, site)
+                .ok_or(STATUS_INSUFFICIENT_RESOURCES)?;
             return Ok((object, handle, true));
         }
         let event = self
@@ -412,7 +438,9 @@ impl Machine {
         if let Some(name) = name {
             objects.set_name(event, name)?;
         }
-        let handle = objects.open(event, site).ok_or(STATUS_INSUFFICIENT_RESOURCES)?;
+        let handle = objects
+            .open(event, site)
+            .ok_or(STATUS_INSUFFICIENT_RESOURCES)?;
         objects.dereference(event, false);
         Ok((event, handle, false))
     }
@@ -442,7 +470,11 @@ impl Machine {
         if self.must_fail() {
             return STATUS_INSUFFICIENT_RESOURCES;
         }
-        let input = if major == IRP_MJ_SET_INFORMATION { length } else { 0 };
+        let input = if major == IRP_MJ_SET_INFORMATION {
+            length
+        } else {
+            0
+        };
         let done = self
             .resolve_handle(handle as u64, Some(Kind::File))
             .and_then(|file| {

@@ -7,22 +7,29 @@
 )]
 
 use super::exports;
-use nt::NTSTATUS;
-use nt::base::{ACCESS_MASK, BOOLEAN, HANDLE, LARGE_INTEGER, OBJECT_ATTRIBUTES, UNICODE_STRING};
-use nt::ke::{KPRIORITY};
-use nt::process::{CLIENT_ID, PCREATE_PROCESS_NOTIFY_ROUTINE_EX, PROCESS_BASIC_INFORMATION, ProcessBasicInformation, ProcessImageFileName, ProcessWow64Information};
-use nt::ps::{PLOAD_IMAGE_NOTIFY_ROUTINE};
-use nt::status::{STATUS_ACCESS_DENIED, STATUS_INFO_LENGTH_MISMATCH, STATUS_INSUFFICIENT_RESOURCES, STATUS_INVALID_CID, STATUS_INVALID_INFO_CLASS, STATUS_INVALID_PARAMETER, STATUS_INVALID_PARAMETER_MIX, STATUS_PENDING, STATUS_SUCCESS};
-use std::ffi::c_void;
-use std::ptr;
-use lab_verifier::RuleId;
+use crate::guest::{self, get};
 use crate::machine::Machine;
 use crate::machine::current;
-use crate::resources::Held;
+use crate::machine::thread_id;
 use crate::object::Kind;
 use crate::process::SYSTEM_PROCESS;
-use crate::guest::{self, get};
-use crate::machine::thread_id;
+use crate::resources::Held;
+use lab_verifier::RuleId;
+use nt::NTSTATUS;
+use nt::base::{ACCESS_MASK, BOOLEAN, HANDLE, LARGE_INTEGER, OBJECT_ATTRIBUTES, UNICODE_STRING};
+use nt::ke::KPRIORITY;
+use nt::process::{
+    CLIENT_ID, PCREATE_PROCESS_NOTIFY_ROUTINE_EX, PROCESS_BASIC_INFORMATION,
+    ProcessBasicInformation, ProcessImageFileName, ProcessWow64Information,
+};
+use nt::ps::PLOAD_IMAGE_NOTIFY_ROUTINE;
+use nt::status::{
+    STATUS_ACCESS_DENIED, STATUS_INFO_LENGTH_MISMATCH, STATUS_INSUFFICIENT_RESOURCES,
+    STATUS_INVALID_CID, STATUS_INVALID_INFO_CLASS, STATUS_INVALID_PARAMETER,
+    STATUS_INVALID_PARAMETER_MIX, STATUS_PENDING, STATUS_SUCCESS,
+};
+use std::ffi::c_void;
+use std::ptr;
 
 exports! {
     process;

@@ -6,19 +6,21 @@
 )]
 
 use super::exports;
+use crate::guest::{self, field, get, set};
+use crate::machine::Machine;
+use crate::machine::current;
+use lab_verifier::RuleId;
 use nt::NTSTATUS;
 use nt::base::{BOOLEAN, KPROCESSOR_MODE, LARGE_INTEGER, LIST_ENTRY};
 use nt::irp::{DEVICE_OBJECT, IRP, PDRIVER_CANCEL, SL_PENDING_RETURNED};
-use nt::ke::{DISPATCH_LEVEL};
-use nt::queue::{DEVICE_QUEUE_OBJECT, IO_CSQ, IO_CSQ_IRP_CONTEXT, IO_TYPE_CSQ, IO_TYPE_CSQ_EX, IO_TYPE_CSQ_IRP_CONTEXT, KDEVICE_QUEUE, KDEVICE_QUEUE_ENTRY, KQUEUE, QUEUE_OBJECT};
+use nt::ke::DISPATCH_LEVEL;
+use nt::queue::{
+    DEVICE_QUEUE_OBJECT, IO_CSQ, IO_CSQ_IRP_CONTEXT, IO_TYPE_CSQ, IO_TYPE_CSQ_EX,
+    IO_TYPE_CSQ_IRP_CONTEXT, KDEVICE_QUEUE, KDEVICE_QUEUE_ENTRY, KQUEUE, QUEUE_OBJECT,
+};
 use nt::status::{STATUS_SUCCESS, STATUS_TIMEOUT};
 use std::ffi::c_void;
 use std::ptr;
-use lab_verifier::RuleId;
-use crate::machine::Machine;
-use crate::machine::current;
-use crate::guest::{self, field, get, set};
-
 
 exports! {
     queue;
@@ -180,11 +182,7 @@ fn entries(queue: *mut KDEVICE_QUEUE) -> Vec<*mut KDEVICE_QUEUE_ENTRY> {
     entries
 }
 
-fn insert(
-    queue: *mut KDEVICE_QUEUE,
-    entry: *mut KDEVICE_QUEUE_ENTRY,
-    key: Option<u32>,
-) -> bool {
+fn insert(queue: *mut KDEVICE_QUEUE, entry: *mut KDEVICE_QUEUE_ENTRY, key: Option<u32>) -> bool {
     if get!(queue, Busy) == 0 {
         set!(queue, Busy = 1u8);
         set!(entry, Inserted = 0u8);
@@ -282,7 +280,11 @@ impl Machine {
         let place = &raw mut *irql;
         let before = self.irql();
         let routine = get!(csq, CsqAcquireLock) as u64;
-        self.call_expecting(routine, [csq as u64, place as u64, 0, 0], before.max(DISPATCH_LEVEL));
+        self.call_expecting(
+            routine,
+            [csq as u64, place as u64, 0, 0],
+            before.max(DISPATCH_LEVEL),
+        );
         guest::read(place)
     }
 
@@ -341,7 +343,10 @@ impl Machine {
         }
         let stack = get!(irp, CurrentStackLocation);
         set!(stack, Control = get!(stack, Control) | SL_PENDING_RETURNED);
-        guest::write(field!(irp, CancelRoutine).cast::<u64>(), csq_cancel_routine());
+        guest::write(
+            field!(irp, CancelRoutine).cast::<u64>(),
+            csq_cancel_routine(),
+        );
         let cancelled = get!(irp, Cancel) != 0;
         if cancelled && self.csq_claim(csq, irp) {
             self.csq_unlock(csq, lock);
@@ -380,7 +385,10 @@ fn forget_context(irp: *mut IRP) {
     let mut words = get!(irp, DriverContext);
     let context = words[3];
     if !context.is_null() && guest::read(context.cast::<u32>()) == IO_TYPE_CSQ_IRP_CONTEXT {
-        set!(context.cast::<IO_CSQ_IRP_CONTEXT>(), Irp = ptr::null_mut::<IRP>());
+        set!(
+            context.cast::<IO_CSQ_IRP_CONTEXT>(),
+            Irp = ptr::null_mut::<IRP>()
+        );
     }
     words[3] = ptr::null_mut();
     set!(irp, DriverContext = words);

@@ -6,17 +6,23 @@
 )]
 
 use super::exports;
-use nt::NTSTATUS;
-use nt::base::{BOOLEAN, GROUP_AFFINITY, GUID, PROCESSOR_NUMBER};
-use nt::irp::{DEVICE_OBJECT};
-use nt::status::{STATUS_DEBUGGER_INACTIVE, STATUS_INSUFFICIENT_RESOURCES, STATUS_INVALID_HANDLE, STATUS_INVALID_PARAMETER, STATUS_NO_MEMORY, STATUS_SUCCESS, STATUS_WMI_GUID_NOT_FOUND};
-use nt::sysinfo::{KBUGCHECK_CALLBACK_RECORD, KBUGCHECK_REASON_CALLBACK_RECORD, KE_PROCESSOR_CHANGE_ADD_EXISTING, KE_PROCESSOR_CHANGE_NOTIFY_CONTEXT, PROCESSOR_CALLBACK_FUNCTION};
-use std::ffi::c_void;
-use std::ptr;
+use crate::guest::{self, set};
 use crate::machine::Machine;
 use crate::machine::current;
 use crate::resources::Held;
-use crate::guest::{self, set};
+use nt::NTSTATUS;
+use nt::base::{BOOLEAN, GROUP_AFFINITY, GUID, PROCESSOR_NUMBER};
+use nt::irp::DEVICE_OBJECT;
+use nt::status::{
+    STATUS_DEBUGGER_INACTIVE, STATUS_INSUFFICIENT_RESOURCES, STATUS_INVALID_HANDLE,
+    STATUS_INVALID_PARAMETER, STATUS_NO_MEMORY, STATUS_SUCCESS, STATUS_WMI_GUID_NOT_FOUND,
+};
+use nt::sysinfo::{
+    KBUGCHECK_CALLBACK_RECORD, KBUGCHECK_REASON_CALLBACK_RECORD, KE_PROCESSOR_CHANGE_ADD_EXISTING,
+    KE_PROCESSOR_CHANGE_NOTIFY_CONTEXT, PROCESSOR_CALLBACK_FUNCTION,
+};
+use std::ffi::c_void;
+use std::ptr;
 mod answers;
 
 exports! {
@@ -232,11 +238,7 @@ impl Machine {
 
     /// The outcome of an event that nobody listens to.
     fn traced(&self, provider: u64) -> NTSTATUS {
-        if self
-            .resources
-            .borrow()
-            .holds(Held::EventProvider, provider)
-        {
+        if self.resources.borrow().holds(Held::EventProvider, provider) {
             STATUS_SUCCESS
         } else {
             STATUS_INVALID_HANDLE

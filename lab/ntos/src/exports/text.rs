@@ -6,13 +6,16 @@
 )]
 
 use super::exports;
+use super::rtl::{append, guid_parse, units};
+use crate::guest::{self, get, set};
+use crate::machine::current;
 use nt::NTSTATUS;
 use nt::base::{ANSI_STRING, BOOLEAN, GUID, LARGE_INTEGER, UNICODE_STRING};
-use nt::status::{STATUS_BUFFER_OVERFLOW, STATUS_BUFFER_TOO_SMALL, STATUS_INVALID_PARAMETER, STATUS_NAME_TOO_LONG, STATUS_NO_MEMORY, STATUS_SOME_NOT_MAPPED, STATUS_SUCCESS};
+use nt::status::{
+    STATUS_BUFFER_OVERFLOW, STATUS_BUFFER_TOO_SMALL, STATUS_INVALID_PARAMETER,
+    STATUS_NAME_TOO_LONG, STATUS_NO_MEMORY, STATUS_SOME_NOT_MAPPED, STATUS_SUCCESS,
+};
 use std::ptr;
-use crate::machine::current;
-use crate::guest::{self, get, set};
-use super::rtl::{append, guid_parse, units};
 
 exports! {
     text;
@@ -350,9 +353,7 @@ fn matches_pattern(pattern: &[u16], name: &[u16]) -> bool {
             None => matches_pattern(rest, name),
             Some(_) => false,
         },
-        _ => {
-            name.first() == Some(first) && tail().is_some_and(|tail| matches_pattern(rest, tail))
-        }
+        _ => name.first() == Some(first) && tail().is_some_and(|tail| matches_pattern(rest, tail)),
     }
 }
 
@@ -387,8 +388,14 @@ mod tests {
         let mut time = 0;
         guest::write(&raw mut time, (SINCE_1970 + 5) * SECOND + 3);
         let mut seconds = 0;
-        assert_eq!(seconds_since(SINCE_1970, &raw const time, &raw mut seconds), 1);
+        assert_eq!(
+            seconds_since(SINCE_1970, &raw const time, &raw mut seconds),
+            1
+        );
         assert_eq!(seconds, 5);
-        assert_eq!(seconds_since(SINCE_1980, &raw const time, &raw mut seconds), 0);
+        assert_eq!(
+            seconds_since(SINCE_1980, &raw const time, &raw mut seconds),
+            0
+        );
     }
 }

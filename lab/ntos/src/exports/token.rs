@@ -7,20 +7,30 @@
 )]
 
 use super::exports;
-use nt::NTSTATUS;
-use nt::base::{ACCESS_MASK, BOOLEAN, HANDLE, KPROCESSOR_MODE, KernelMode, UNICODE_STRING};
-use nt::se::{LUID, SECURITY_DESCRIPTOR, SE_GROUP_DEFAULTED, SE_OWNER_DEFAULTED, SE_SELF_RELATIVE, SID, SID_MAX_SUB_AUTHORITIES};
-use nt::status::{STATUS_ACCESS_DENIED, STATUS_BUFFER_TOO_SMALL, STATUS_INSUFFICIENT_RESOURCES, STATUS_INVALID_INFO_CLASS, STATUS_INVALID_PARAMETER, STATUS_INVALID_SECURITY_DESCR, STATUS_NO_TOKEN, STATUS_SUCCESS, STATUS_UNKNOWN_REVISION};
-use nt::token::{LUID_AND_ATTRIBUTES, PRIVILEGE_SET, PRIVILEGE_SET_ALL_NECESSARY, SECURITY_SUBJECT_CONTEXT, TokenElevation, TokenSessionId, TokenUser};
-use std::ffi::c_void;
-use std::ptr;
-use lab_verifier::RuleId;
+use crate::guest::{self, field, get, set};
 use crate::machine::Machine;
 use crate::machine::current;
 use crate::object::Kind;
 use crate::process::SYSTEM_PROCESS;
-use crate::guest::{self, field, get, set};
 use crate::security::{self, Privilege};
+use lab_verifier::RuleId;
+use nt::NTSTATUS;
+use nt::base::{ACCESS_MASK, BOOLEAN, HANDLE, KPROCESSOR_MODE, KernelMode, UNICODE_STRING};
+use nt::se::{
+    LUID, SE_GROUP_DEFAULTED, SE_OWNER_DEFAULTED, SE_SELF_RELATIVE, SECURITY_DESCRIPTOR, SID,
+    SID_MAX_SUB_AUTHORITIES,
+};
+use nt::status::{
+    STATUS_ACCESS_DENIED, STATUS_BUFFER_TOO_SMALL, STATUS_INSUFFICIENT_RESOURCES,
+    STATUS_INVALID_INFO_CLASS, STATUS_INVALID_PARAMETER, STATUS_INVALID_SECURITY_DESCR,
+    STATUS_NO_TOKEN, STATUS_SUCCESS, STATUS_UNKNOWN_REVISION,
+};
+use nt::token::{
+    LUID_AND_ATTRIBUTES, PRIVILEGE_SET, PRIVILEGE_SET_ALL_NECESSARY, SECURITY_SUBJECT_CONTEXT,
+    TokenElevation, TokenSessionId, TokenUser,
+};
+use std::ffi::c_void;
+use std::ptr;
 
 exports! {
     token;
@@ -172,7 +182,9 @@ fn sid_bytes(sid: *mut c_void) -> Vec<u8> {
 
 /// `S-1-authority-part-…`; an authority of more than 32 bits is in hexadecimal.
 fn sid_text(sid: &[u8]) -> String {
-    let authority = sid[2..8].iter().fold(0u64, |value, byte| value << 8 | u64::from(*byte));
+    let authority = sid[2..8]
+        .iter()
+        .fold(0u64, |value, byte| value << 8 | u64::from(*byte));
     let mut text = match u32::try_from(authority) {
         Ok(authority) => format!("S-{}-{authority}", sid[0]),
         Err(_) => format!("S-{}-0x{authority:012X}", sid[0]),
@@ -194,7 +206,11 @@ fn answer(who: Privilege, class: i32, base: u64) -> Option<Vec<u8>> {
             Some(bytes)
         }
         TokenSessionId => Some(vec![0; 4]),
-        TokenElevation => Some(u32::from(who == Privilege::Administrator).to_le_bytes().to_vec()),
+        TokenElevation => Some(
+            u32::from(who == Privilege::Administrator)
+                .to_le_bytes()
+                .to_vec(),
+        ),
         _ => None,
     }
 }
@@ -205,7 +221,10 @@ impl Machine {
         if self.process_id(process) == Some(SYSTEM_PROCESS) {
             return Privilege::Administrator;
         }
-        self.files.borrow().privilege_of(process).unwrap_or(Privilege::User)
+        self.files
+            .borrow()
+            .privilege_of(process)
+            .unwrap_or(Privilege::User)
     }
 
     /// The token of a process, made at first sight.

@@ -2,7 +2,9 @@
 #![expect(unsafe_code, reason = "its routine is one that drivers could call")]
 
 use nt::NTSTATUS;
-use nt::irp::{DEVICE_OBJECT, IRP, IRP_MJ_PNP, IRP_MJ_POWER, IRP_MJ_SYSTEM_CONTROL, PDRIVER_DISPATCH};
+use nt::irp::{
+    DEVICE_OBJECT, IRP, IRP_MJ_PNP, IRP_MJ_POWER, IRP_MJ_SYSTEM_CONTROL, PDRIVER_DISPATCH,
+};
 use nt::plugplay::{
     BusQueryDeviceID, BusQueryHardwareIDs, BusQueryInstanceID, DEVICE_RELATIONS,
     IRP_MN_CANCEL_REMOVE_DEVICE, IRP_MN_CANCEL_STOP_DEVICE, IRP_MN_QUERY_CAPABILITIES,
@@ -67,7 +69,15 @@ impl Machine {
             | IRP_MN_QUERY_CAPABILITIES => Some(STATUS_SUCCESS),
             IRP_MN_QUERY_ID => {
                 let text = self.identity(device, kind)?;
-                Some(self.answer_with(irp, &text.encode_utf16().flat_map(u16::to_le_bytes).collect::<Vec<u8>>()))
+                Some(
+                    self.answer_with(
+                        irp,
+                        &text
+                            .encode_utf16()
+                            .flat_map(u16::to_le_bytes)
+                            .collect::<Vec<u8>>(),
+                    ),
+                )
             }
             IRP_MN_QUERY_DEVICE_RELATIONS if kind == TargetDeviceRelation => {
                 let list = [1u64, device as u64].map(u64::to_le_bytes).concat();
@@ -75,7 +85,9 @@ impl Machine {
                 let status = self.answer_with(irp, &list);
                 if status.is_success() {
                     // Whoever asked dereferences it.
-                    self.objects.borrow_mut().reference(device as u64, self.call_site());
+                    self.objects
+                        .borrow_mut()
+                        .reference(device as u64, self.call_site());
                 }
                 Some(status)
             }
@@ -87,10 +99,10 @@ impl Machine {
     fn answer_with(&self, irp: *mut IRP, bytes: &[u8]) -> NTSTATUS {
         let tag = u32::from_le_bytes(*b"PnpA");
         let site = self.call_site();
-        let block = self
-            .pool
-            .borrow_mut()
-            .allocate(bytes.len() as u64, tag, true, Owner::Driver, site);
+        let block =
+            self.pool
+                .borrow_mut()
+                .allocate(bytes.len() as u64, tag, true, Owner::Driver, site);
         let Some(block) = block else {
             return STATUS_INSUFFICIENT_RESOURCES;
         };

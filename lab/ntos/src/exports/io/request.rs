@@ -27,14 +27,26 @@ impl Machine {
     pub(in crate::exports) fn fill_control(&self, irp: *mut IRP, control: &Control) {
         let stack = get!(irp, CurrentStackLocation).wrapping_sub(1);
         set!(stack, MajorFunction = control.major);
-        set!(stack, Parameters.DeviceIoControl.IoControlCode = control.code);
-        set!(stack, Parameters.DeviceIoControl.InputBufferLength = control.input_len);
-        set!(stack, Parameters.DeviceIoControl.OutputBufferLength = control.output_len);
+        set!(
+            stack,
+            Parameters.DeviceIoControl.IoControlCode = control.code
+        );
+        set!(
+            stack,
+            Parameters.DeviceIoControl.InputBufferLength = control.input_len
+        );
+        set!(
+            stack,
+            Parameters.DeviceIoControl.OutputBufferLength = control.output_len
+        );
         set!(irp, UserBuffer = control.output);
         let input = control.input as u64;
         match control.code & 3 {
             METHOD_NEITHER => {
-                set!(stack, Parameters.DeviceIoControl.Type3InputBuffer = control.input);
+                set!(
+                    stack,
+                    Parameters.DeviceIoControl.Type3InputBuffer = control.input
+                );
             }
             METHOD_BUFFERED => {
                 let len = control.input_len.max(control.output_len);

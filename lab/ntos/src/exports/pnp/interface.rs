@@ -109,7 +109,10 @@ impl Machine {
             }
         };
         let class = super::super::rtl::guid_text(class).to_lowercase();
-        let link = format!(r"\??\DRYDOCK#Device#{}#{class}{reference}", self.instance_of(device));
+        let link = format!(
+            r"\??\DRYDOCK#Device#{}#{class}{reference}",
+            self.instance_of(device)
+        );
         let units = terminated(&link);
         let bytes = u16::try_from(units.len()).unwrap_or(0);
         let buffer = self.allocate_string(bytes);
@@ -142,7 +145,10 @@ impl Machine {
         if !enable {
             return self.objects.borrow_mut().remove_link(link);
         }
-        let target = format!(r"\Device\{}", self.instance_of(device as *mut DEVICE_OBJECT));
+        let target = format!(
+            r"\Device\{}",
+            self.instance_of(device as *mut DEVICE_OBJECT)
+        );
         let site = self.call_site();
         self.objects
             .borrow_mut()

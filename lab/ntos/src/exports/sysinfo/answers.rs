@@ -153,7 +153,11 @@ impl Machine {
         entry.word(0x40, at + name_at as u64);
         entry.double(0x48, 8);
         entry.word(0x50, process.id);
-        let parent = if process.id == SYSTEM_PROCESS { 0 } else { SYSTEM_PROCESS };
+        let parent = if process.id == SYSTEM_PROCESS {
+            0
+        } else {
+            SYSTEM_PROCESS
+        };
         entry.word(0x58, parent);
         for (index, thread) in threads.iter().enumerate() {
             let offset = PROCESS + THREAD * index;
