@@ -114,6 +114,26 @@ impl Request {
         unsafe { context.as_ref() }.ok_or(status::STATUS_INVALID_PARAMETER)
     }
 
+    /// Code and buffer of a device control, if its method is buffered.
+    fn buffered(&self) -> Option<(u32, Buffer<'_>)> {
+        // SAFETY: a device control has this arm of the union.
+        let parameters = unsafe { self.location().Parameters.DeviceIoControl };
+        if parameters.IoControlCode & 3 != METHOD_BUFFERED {
+            return None;
+        }
+        // SAFETY: the request is valid until completed: invariant of the type.
+        let start = unsafe { (*self.irp.as_ptr()).SystemBuffer }.cast::<u8>();
+        let bytes = |length: u32| if start.is_null() { 0 } else { length as usize };
+        let buffer = Buffer {
+            start,
+            input_bytes: bytes(parameters.InputBufferLength),
+            room: bytes(parameters.OutputBufferLength),
+            written: 0,
+            _irp: PhantomData,
+        };
+        Some((parameters.IoControlCode, buffer))
+    }
+
     /// Gives the request back to the I/O manager.
     ///
     /// IRQL: `<= DISPATCH_LEVEL`.
@@ -144,17 +164,31 @@ impl<F> Opened<F> {
     }
 }
 
+/// What every dispatch routine does first: the request, and the driver that it is for.
+///
+/// # Safety
+/// `irp` must be a request that the I/O manager passes to a dispatch routine of `device`, a published
+/// device of `D`.
+unsafe fn entered<'d, D: Driver>(
+    device: *mut DEVICE_OBJECT,
+    irp: *mut IRP,
+) -> Option<(Request, &'d D)> {
+    // SAFETY: as the caller promises.
+    let request = unsafe { Request::new(irp) }?;
+    // SAFETY: as the caller promises; the device outlives its requests.
+    let driver = unsafe { state::<D>(device) };
+    Some((request, driver))
+}
+
 /// IRP_MJ_CREATE. IRQL: `PASSIVE_LEVEL`.
 pub(crate) unsafe extern "efiapi" fn create<D: Driver>(
     device: *mut DEVICE_OBJECT,
     irp: *mut IRP,
 ) -> NtStatus {
-    // SAFETY: the I/O manager passes a request of this device.
-    let Some(request) = (unsafe { Request::new(irp) }) else {
+    // SAFETY: the I/O manager passes a request of this device of `D`.
+    let Some((request, driver)) = (unsafe { entered::<D>(device, irp) }) else {
         return status::STATUS_SUCCESS;
     };
-    // SAFETY: a published device of `D`; it outlives its requests.
-    let driver = unsafe { state::<D>(device) };
     let opened = request.file().and_then(|file| {
         // Room first: what was opened must not be lost for want of it.
         let context = PoolBox::try_new_with(D::TAG, || {
@@ -177,12 +211,10 @@ pub(crate) unsafe extern "efiapi" fn cleanup<D: Driver>(
     device: *mut DEVICE_OBJECT,
     irp: *mut IRP,
 ) -> NtStatus {
-    // SAFETY: the I/O manager passes a request of this device.
-    let Some(request) = (unsafe { Request::new(irp) }) else {
+    // SAFETY: the I/O manager passes a request of this device of `D`.
+    let Some((request, driver)) = (unsafe { entered::<D>(device, irp) }) else {
         return status::STATUS_SUCCESS;
     };
-    // SAFETY: a published device of `D`; it outlives its requests.
-    let driver = unsafe { state::<D>(device) };
     // SAFETY: the request is for a device of `D`.
     if let Ok(opened) = unsafe { request.context::<D>() } {
         opened.clean_up(driver);
@@ -196,8 +228,8 @@ pub(crate) unsafe extern "efiapi" fn close<D: Driver>(
     device: *mut DEVICE_OBJECT,
     irp: *mut IRP,
 ) -> NtStatus {
-    // SAFETY: the I/O manager passes a request of this device.
-    let Some(request) = (unsafe { Request::new(irp) }) else {
+    // SAFETY: the I/O manager passes a request of this device of `D`.
+    let Some((request, driver)) = (unsafe { entered::<D>(device, irp) }) else {
         return status::STATUS_SUCCESS;
     };
     if let Ok(file) = request.file() {
@@ -207,8 +239,7 @@ pub(crate) unsafe extern "efiapi" fn close<D: Driver>(
         if let Some(pointer) = NonNull::new(context.cast::<Opened<D::File>>()) {
             // SAFETY: from `into_raw` in `create::<D>`, with this tag; close comes once.
             let context = unsafe { PoolBox::from_raw((pointer, D::TAG)) };
-            // SAFETY: a published device of `D`; it outlives its requests.
-            context.clean_up::<D>(unsafe { state::<D>(device) });
+            context.clean_up(driver);
         }
     }
     request.complete(status::STATUS_SUCCESS, 0)
@@ -219,31 +250,16 @@ pub(crate) unsafe extern "efiapi" fn device_control<D: Driver>(
     device: *mut DEVICE_OBJECT,
     irp: *mut IRP,
 ) -> NtStatus {
-    // SAFETY: the I/O manager passes a request of this device.
-    let Some(request) = (unsafe { Request::new(irp) }) else {
+    // SAFETY: the I/O manager passes a request of this device of `D`.
+    let Some((request, driver)) = (unsafe { entered::<D>(device, irp) }) else {
         return status::STATUS_SUCCESS;
     };
-    // SAFETY: a published device of `D`; it outlives its requests.
-    let driver = unsafe { state::<D>(device) };
-    // SAFETY: a device control has this arm of the union.
-    let parameters = unsafe { request.location().Parameters.DeviceIoControl };
-    if parameters.IoControlCode & 3 != METHOD_BUFFERED {
+    let Some((code, mut buffer)) = request.buffered() else {
         return request.complete(status::STATUS_INVALID_DEVICE_REQUEST, 0);
-    }
-    // SAFETY: the request is valid until completed.
-    let start = unsafe { (*irp).SystemBuffer }.cast::<u8>();
-    let bytes = |length: u32| if start.is_null() { 0 } else { length as usize };
-    let mut buffer = Buffer {
-        start,
-        input_bytes: bytes(parameters.InputBufferLength),
-        room: bytes(parameters.OutputBufferLength),
-        written: 0,
-        _irp: PhantomData,
     };
     // SAFETY: the request is for a device of `D`.
     let file = unsafe { request.context::<D>() };
-    let result =
-        file.and_then(|opened| driver.ioctl(&opened.file, parameters.IoControlCode, &mut buffer));
+    let result = file.and_then(|opened| driver.ioctl(&opened.file, code, &mut buffer));
     let status = status_of(result);
     let information = if status.is_error() { 0 } else { buffer.written };
     request.complete(status, information)

@@ -54,6 +54,8 @@ variables! {
     MmUserProbeAddress
     /// Last address of user programs.
     MmHighestUserAddress
+    /// First address of the kernel.
+    MmSystemRangeStart
     /// Build number of the kernel (UINT16).
     NtBuildNumber
     /// Kind of safe mode the system booted in (UINT32); 0 = none.
@@ -68,10 +70,10 @@ variables! {
     NlsMbCodePageTag
     /// Whether physical addresses have more than 32 bits (BOOLEAN).
     Mm64BitPhysicalAddress
-    /// First address of the system.
-    MmSystemRangeStart
     /// Type of jobs.
     PsJobType
+    /// `HAL_DISPATCH`: services of the hardware abstraction layer that are not exported by name.
+    HalDispatchTable
     /// Points to `SE_EXPORTS`: well-known privileges and SIDs.
     SeExports
 }

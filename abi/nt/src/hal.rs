@@ -35,6 +35,27 @@ pub struct PHYSICAL_COUNTER_RESOURCE_LIST {
 }
 layout!(PHYSICAL_COUNTER_RESOURCE_LIST, 0x20, Descriptors @ 8);
 
+/// `HAL_SET_INFORMATION_CLASS`: the handler of the performance-monitor interrupt.
+pub const HalProfileSourceInterruptHandler: i32 = 1;
+/// Version of `HAL_DISPATCH` since Windows 8.
+pub const HAL_DISPATCH_VERSION: u32 = 4;
+/// Pointers of `HAL_DISPATCH` behind its version.
+pub const HAL_DISPATCH_ROUTINES: usize = 24;
+
+/// Offsets into the x86-64 `KTRAP_FRAME`, which profile handlers are passed.
+pub mod trap_frame {
+    pub const RBX: usize = 0x140;
+    pub const RDI: usize = 0x148;
+    pub const RSI: usize = 0x150;
+    pub const RBP: usize = 0x158;
+    pub const RIP: usize = 0x168;
+    pub const SEG_CS: usize = 0x170;
+    pub const EFLAGS: usize = 0x178;
+    pub const RSP: usize = 0x180;
+    pub const SEG_SS: usize = 0x188;
+    pub const SIZE: usize = 0x190;
+}
+
 pub type HalAllocateHardwareCountersFn = unsafe extern "efiapi" fn(
     GroupAffinty: *mut GROUP_AFFINITY,
     GroupCount: u32,

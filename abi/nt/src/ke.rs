@@ -137,7 +137,6 @@ pub struct KAPC_STATE {
 layout!(KAPC_STATE, 0x30, Process @ 0x20, InProgressFlags @ 0x28);
 
 pub type KIPI_BROADCAST_WORKER = unsafe extern "efiapi" fn(Argument: usize) -> usize;
-pub type KSYNCHRONIZE_ROUTINE = unsafe extern "efiapi" fn(Context: *mut c_void) -> BOOLEAN;
 
 image! {
     /// The IRQL of the current processor.
@@ -278,8 +277,6 @@ image! {
     fn KeStackAttachProcess(Process: *mut c_void, ApcState: *mut KAPC_STATE) where irql <= APC_LEVEL, ACQUIRES;
     /// Undoes `KeStackAttachProcess`.
     fn KeUnstackDetachProcess(ApcState: *mut KAPC_STATE) where irql <= APC_LEVEL, RELEASES;
-    /// Runs a function with an interrupt's lock held.
-    fn KeSynchronizeExecution(Interrupt: *mut c_void, SynchronizeRoutine: KSYNCHRONIZE_ROUTINE, SynchronizeContext: *mut c_void) -> BOOLEAN where irql <= HIGH_LEVEL;
     /// Handle-free identity of the current thread.
     fn KeGetCurrentThread() -> HANDLE where irql <= DISPATCH_LEVEL;
 }

@@ -35,6 +35,7 @@ pub mod data;
 pub mod dbg;
 pub mod ex;
 pub mod hal;
+pub mod interrupt;
 pub mod io;
 pub mod iomore;
 pub mod irp;
@@ -53,6 +54,7 @@ pub mod queue;
 pub mod remlock;
 pub mod rtl;
 pub mod se;
+pub mod seh;
 pub mod status;
 pub mod stop;
 pub mod sysinfo;
@@ -70,6 +72,7 @@ pub use status::NTSTATUS;
 pub fn contracts() -> impl Iterator<Item = &'static Contract> {
     [
         ke::CONTRACTS,
+        interrupt::CONTRACTS,
         ex::CONTRACTS,
         io::CONTRACTS,
         mm::CONTRACTS,
@@ -100,6 +103,7 @@ pub fn contracts() -> impl Iterator<Item = &'static Contract> {
         text::CONTRACTS,
         #[cfg(not(windows))]
         crt_text::CONTRACTS,
+        seh::CONTRACTS,
     ]
     .into_iter()
     .flatten()

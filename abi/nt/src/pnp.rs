@@ -7,7 +7,6 @@ use core::ffi::c_void;
 
 use crate::base::{BOOLEAN, GUID, LARGE_INTEGER, UNICODE_STRING};
 use crate::irp::{DEVICE_OBJECT, DRIVER_OBJECT};
-use crate::ke::{KAFFINITY, KIRQL, KSPIN_LOCK};
 use crate::status::NTSTATUS;
 
 /// `IoWMIRegistrationControl`'s action.
@@ -46,16 +45,10 @@ pub struct IO_ERROR_LOG_PACKET {
 }
 layout!(IO_ERROR_LOG_PACKET, 0x30, ErrorCode @ 0xC, FinalStatus @ 0x14, DeviceOffset @ 0x20, DumpData @ 0x28);
 
-pub type KSERVICE_ROUTINE =
-    unsafe extern "efiapi" fn(Interrupt: *mut c_void, ServiceContext: *mut c_void) -> BOOLEAN;
 pub type DRIVER_NOTIFICATION_CALLBACK_ROUTINE =
     unsafe extern "efiapi" fn(NotificationStructure: *mut c_void, Context: *mut c_void) -> NTSTATUS;
 
 image! {
-    /// Connects an interrupt. No vector of this machine is a device's (`STATUS_INVALID_PARAMETER`).
-    fn IoConnectInterrupt(InterruptObject: *mut *mut c_void, ServiceRoutine: KSERVICE_ROUTINE, ServiceContext: *mut c_void, SpinLock: *mut KSPIN_LOCK, Vector: u32, Irql: KIRQL, SynchronizeIrql: KIRQL, InterruptMode: i32, ShareVector: BOOLEAN, ProcessorEnableMask: KAFFINITY, FloatingSave: BOOLEAN) -> NTSTATUS where irql == PASSIVE_LEVEL;
-    /// Disconnects an interrupt.
-    fn IoDisconnectInterrupt(InterruptObject: *mut c_void) where irql == PASSIVE_LEVEL, RELEASES;
     /// The DMA adapter of an enumerated device; null: no device here is on a bus.
     fn IoGetDmaAdapter(PhysicalDeviceObject: *mut DEVICE_OBJECT, DeviceDescription: *mut c_void, NumberOfMapRegisters: *mut u32) -> *mut c_void where irql == PASSIVE_LEVEL;
     /// A property of an enumerated device; others have none (`STATUS_INVALID_DEVICE_REQUEST`).

@@ -1,7 +1,7 @@
 //! NTSTATUS values (ntstatus.h).
 
 /// The result of a kernel call. Open: any value may arrive from outside.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Clone, Copy, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[repr(transparent)]
 pub struct NTSTATUS(pub i32);
 
@@ -88,6 +88,8 @@ statuses! {
     STATUS_INVALID_DISPOSITION = 0xC000_0026;
     STATUS_UNWIND = 0xC000_0027;
     STATUS_INVALID_PARAMETER_MIX = 0xC000_0030;
+    STATUS_INVALID_UNWIND_TARGET = 0xC000_0029;
+    STATUS_BAD_FUNCTION_TABLE = 0xC000_00FF;
     STATUS_OBJECT_NAME_INVALID = 0xC000_0033;
     STATUS_OBJECT_NAME_NOT_FOUND = 0xC000_0034;
     STATUS_OBJECT_NAME_COLLISION = 0xC000_0035;

@@ -2,7 +2,7 @@
 
 use clap::{Parser, Subcommand};
 
-use crate::{inspect, rules, run, serve};
+use crate::{check, inspect, rules, run, serve, worker};
 
 /// Runs and verifies Windows kernel drivers on Linux.
 #[derive(Debug, Parser)]
@@ -15,6 +15,8 @@ pub(crate) struct Cli {
 /// One command, one module.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
+    /// Run a driver in many ways, each in a process of its own, and report what it does wrong.
+    Check(check::Arguments),
     /// Tell what a driver file is, what it needs, and what of that the lab lacks.
     Inspect(inspect::Arguments),
     /// List the rules that drivers are held to.
@@ -23,6 +25,9 @@ pub(crate) enum Command {
     Run(run::Arguments),
     /// Dock a driver so that other processes can open it.
     Serve(serve::Arguments),
+    /// Run cases for `drydock check`.
+    #[command(hide = true)]
+    Worker(worker::Arguments),
 }
 
-const EXIT_CODES: &str = "Exit codes: 0 done; 1 failed; 2 wrong usage; 3 the input is malformed; 4 the driver broke a rule.";
+const EXIT_CODES: &str = "Exit codes: 0 done; 1 failed; 2 wrong usage; 3 the input is malformed; 4 the driver broke a rule. `check` has its own: see its help.";

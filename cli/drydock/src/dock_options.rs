@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 use lab_dock::{Options, PmuSource};
-use lab_ntos::{ClockKind, PoolLevel};
+use lab_ntos::{ClockKind, Guard, PoolLevel};
 
 /// The machine that a driver runs on.
 #[derive(Clone, Debug, Args)]
@@ -18,6 +18,9 @@ pub(crate) struct MachineArguments {
     /// How strictly pool is checked.
     #[arg(long, value_enum, default_value_t = Pool::Strict)]
     pool: Pool,
+    /// Where an access beside a pool block faults at once; elsewhere it is found when the block is freed.
+    #[arg(long, value_enum, default_value_t = GuardSide::End)]
+    guard: GuardSide,
     /// Order in which processors take turns: 0 round robin, else pseudo-random and repeatable.
     #[arg(long, default_value_t = 0)]
     seed: u64,
@@ -36,6 +39,15 @@ enum Pool {
     Strict,
     /// Freed memory is poisoned: faster.
     Poison,
+}
+
+/// Which side of a pool block ends at a guard page.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum GuardSide {
+    /// Past its end.
+    End,
+    /// Before its start.
+    Front,
 }
 
 /// What the performance counters count.
@@ -70,6 +82,10 @@ impl MachineArguments {
             pool: match self.pool {
                 Pool::Strict => PoolLevel::Strict,
                 Pool::Poison => PoolLevel::Poison,
+            },
+            guard: match self.guard {
+                GuardSide::End => Guard::End,
+                GuardSide::Front => Guard::Front,
             },
             seed: self.seed,
         }

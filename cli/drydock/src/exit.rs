@@ -8,11 +8,24 @@ const FAILED: u8 = 1;
 // 2 is clap's, for wrong usage.
 const MALFORMED_INPUT: u8 = 3;
 const BROKEN_RULES: u8 = 4;
+// `check` has codes of its own, which its help lists.
+const FINDINGS: u8 = 1;
+const COULD_NOT_CHECK: u8 = 2;
 
 /// The driver broke a rule, or left something behind; all about it has been printed.
 #[derive(Debug, thiserror::Error)]
 #[error("the driver broke a rule")]
 pub(crate) struct BrokenRules;
+
+/// `drydock check` has found something, or reproduced it; all about it has been printed.
+#[derive(Debug, thiserror::Error)]
+#[error("the driver broke a rule")]
+pub(crate) struct Findings;
+
+/// `drydock check` could not be made, for this reason; empty if it has been printed.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub(crate) struct CouldNotCheck(pub(crate) String);
 
 /// Prints an error, once and with its causes, and chooses the exit code.
 pub(crate) fn report(result: anyhow::Result<()>) -> ExitCode {
@@ -24,6 +37,15 @@ pub(crate) fn report(result: anyhow::Result<()>) -> ExitCode {
     }
     if error.is::<BrokenRules>() {
         return ExitCode::from(BROKEN_RULES);
+    }
+    if error.is::<Findings>() {
+        return ExitCode::from(FINDINGS);
+    }
+    if let Some(CouldNotCheck(why)) = error.downcast_ref() {
+        if !why.is_empty() {
+            eprintln!("drydock: {why}");
+        }
+        return ExitCode::from(COULD_NOT_CHECK);
     }
     eprintln!("drydock: {error:#}");
     let malformed = error.chain().any(|cause| cause.is::<ImageError>());

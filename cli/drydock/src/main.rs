@@ -1,6 +1,7 @@
 //! `drydock`: runs and verifies Windows kernel drivers on Linux.
 #![forbid(unsafe_code)]
 
+mod check;
 mod cli;
 mod dock_options;
 mod exit;
@@ -9,6 +10,7 @@ mod provided;
 mod rules;
 mod run;
 mod serve;
+mod worker;
 
 use std::process::ExitCode;
 
@@ -19,10 +21,12 @@ use cli::{Cli, Command};
 fn main() -> ExitCode {
     let cli = Cli::parse();
     let result = match cli.command {
+        Command::Check(arguments) => check::run(&arguments),
         Command::Inspect(arguments) => inspect::run(&arguments),
         Command::Rules(arguments) => rules::run(&arguments),
         Command::Run(arguments) => run::run(&arguments),
         Command::Serve(arguments) => serve::run(&arguments),
+        Command::Worker(arguments) => worker::run(&arguments),
     };
     exit::report(result)
 }

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use lab_devices::{HostPerf, Model, NoPmu, Registers, VirtualPmu};
 use lab_ntos::{
-    ClockKind, Config, Driver, DriverFile, LoadError, Loaded, Machine, MachineError, PoolLevel,
-    Stopped,
+    ClockKind, Config, Driver, DriverFile, Guard, LoadError, Loaded, Machine, MachineError,
+    PoolLevel, Stopped,
 };
 use lab_verifier::{Leak, Verdict};
 
@@ -38,6 +38,8 @@ pub struct Options {
     pub patch: bool,
     /// How strictly pool is checked.
     pub pool: PoolLevel,
+    /// Which side of a pool block ends at a guard page.
+    pub guard: Guard,
     /// Order in which processors run; 0 = round robin.
     pub seed: u64,
 }
@@ -52,6 +54,7 @@ impl Default for Options {
             hang_limit: Duration::from_secs(10),
             patch: true,
             pool: PoolLevel::Strict,
+            guard: Guard::End,
             seed: 0,
         }
     }
@@ -101,9 +104,11 @@ impl Options {
             hang_limit: self.hang_limit,
             patch: self.patch,
             pool: self.pool,
+            guard: self.guard,
             seed: self.seed,
             devices,
             debug_print: Box::new(debug_print),
+            ..Config::default()
         };
         Ok(Machine::new(config)?)
     }

@@ -239,6 +239,7 @@ pub struct Image {
     pub(crate) exports: Vec<Export>,
     pub(crate) load_config: Option<LoadConfig>,
     pub(crate) functions: Vec<FunctionRange>,
+    pub(crate) function_table: u32,
     pub(crate) pdb: Option<PdbReference>,
     pub(crate) version: Option<VersionInfo>,
     pub(crate) signature: Option<Signature>,
@@ -304,6 +305,14 @@ impl Image {
         let after = self.functions.partition_point(|f| f.begin <= rva);
         let function = self.functions.get(after.checked_sub(1)?)?;
         (rva < function.end).then_some(function)
+    }
+
+    /// The rva of the entry of the function table (`.pdata`, 12 bytes an entry on x86-64) that covers an rva.
+    pub fn function_entry_at(&self, rva: u32) -> Option<u32> {
+        self.function_at(rva)?;
+        let index = self.functions.partition_point(|f| f.begin <= rva) - 1;
+        let offset = u32::try_from(index).ok()?.checked_mul(12)?;
+        self.function_table.checked_add(offset)
     }
 
     /// The PDB written with this image, if named.

@@ -206,6 +206,14 @@ impl MappedImage {
         Ok(())
     }
 
+    /// The addresses that [`Self::set_paged_out`] takes away.
+    pub fn pageable(&self) -> Vec<Range<u64>> {
+        layout::pageable_pages(&self.image)
+            .into_iter()
+            .map(|pages| self.base() + pages.start as u64..self.base() + pages.end as u64)
+            .collect()
+    }
+
     /// Takes away, or gives back, the sections that may be paged out (`PAGE…`).
     ///
     /// Pages shared with a section that stays are left.

@@ -34,6 +34,7 @@ pub(crate) fn image(file: &[u8]) -> Result<Image, ImageError> {
         exports: exports::read(&view, &headers)?,
         load_config: load_config::read(&view, &headers)?,
         functions: functions::read(&view, &headers)?,
+        function_table: headers.directory(pe::IMAGE_DIRECTORY_ENTRY_EXCEPTION).rva,
         pdb: debug::read(&view, &headers)?,
         version: version::read(&view, &headers),
         signature: signature(file, &headers)?,

@@ -11,11 +11,13 @@
 #![expect(unsafe_code, reason = "naked functions: stack and register switching")]
 
 use std::arch::naked_asm;
+use std::mem::offset_of;
 
 use crate::layout::{
     HOST_RSP, PENDING, SLOT_API, SLOT_R12, SLOT_R13, SLOT_R14, SLOT_R15, SLOT_RBP, SLOT_RBX,
-    SLOT_RDI, SLOT_RSI, SLOT_RSP,
+    SLOT_RDI, SLOT_RSI, SLOT_RSP, STEP_TARGET,
 };
+use crate::unwind::Registers;
 
 /// Calls `function` with `args` on the stack that ends at `stack`.
 ///
@@ -102,7 +104,7 @@ pub(crate) unsafe extern "sysv64" fn thunk() {
         "mov rax, rsp",
         "mov rsp, gs:[{host_rsp}]",
         "jnc 3f",
-        "4:",
+        "5:",
         "sub rsp, 0x90",
         "mov [rsp + 0x80], rax",
         "movups xmm4, [rax + 0x28]",
@@ -129,9 +131,35 @@ pub(crate) unsafe extern "sysv64" fn thunk() {
         "mov [rsp + 0x38], r11",
         "mov [rsp + 0x30], rax",
         "call {leave}",
+        "bt eax, 31",
+        "jc 6f",
+        "mov r11, rax",
         "mov rax, [rsp + 0x30]",
         "mov rsp, [rsp + 0x38]",
+        "test r11d, r11d",
+        "jnz 4f",
         "ret",
+        "4:",
+        "pushfq",
+        "or [rsp], r11",
+        "popfq",
+        "ret",
+        // An exception, in place of the return. These are the driver's still: host code preserves them.
+        "6:",
+        "sub rsp, 0xA0",
+        "movups [rsp], xmm6",
+        "movups [rsp + 0x10], xmm7",
+        "movups [rsp + 0x20], xmm8",
+        "movups [rsp + 0x30], xmm9",
+        "movups [rsp + 0x40], xmm10",
+        "movups [rsp + 0x50], xmm11",
+        "movups [rsp + 0x60], xmm12",
+        "movups [rsp + 0x70], xmm13",
+        "movups [rsp + 0x80], xmm14",
+        "movups [rsp + 0x90], xmm15",
+        "mov rdi, rsp",
+        "call {raised}",
+        "ud2",
         // Reported; then the call is made all the same, with the arguments it came with.
         "3:",
         "sub rsp, 0x90",
@@ -157,7 +185,7 @@ pub(crate) unsafe extern "sysv64" fn thunk() {
         "movups xmm2, [rsp + 0x70]",
         "movups xmm3, [rsp + 0x80]",
         "add rsp, 0x90",
-        "jmp 4b",
+        "jmp 5b",
         rbx = const SLOT_RBX,
         rbp = const SLOT_RBP,
         rsi = const SLOT_RSI,
@@ -172,8 +200,131 @@ pub(crate) unsafe extern "sysv64" fn thunk() {
         host_rsp = const HOST_RSP,
         pending = const PENDING,
         leave = sym crate::sched::leave_kernel,
+        raised = sym crate::seh::enter_raised,
         violation = sym crate::thunk::contract_violation,
     )
+}
+
+/// Goes to the routine that the processor's block names, with the trap flag set.
+#[unsafe(naked)]
+pub(crate) unsafe extern "sysv64" fn step_entry() {
+    naked_asm!(
+        "pushfq",
+        "or dword ptr [rsp], 0x100",
+        "popfq",
+        "jmp qword ptr gs:[{target}]",
+        target = const STEP_TARGET,
+    )
+}
+
+/// Where the signal handler sends driver code that is interrupted, with the
+/// address to go on at pushed on its stack: keeps every register, calls
+/// [`crate::step::preempt`] on the host stack, and goes on.
+///
+/// Vector registers are kept with `xsave`, in what processors up to AVX-512
+/// need; its header must be zero before.
+#[unsafe(naked)]
+pub(crate) unsafe extern "sysv64" fn interrupted() {
+    naked_asm!(
+        "mov gs:[{rbx}], rbx",
+        "mov gs:[{rbp}], rbp",
+        "mov gs:[{rsi}], rsi",
+        "mov gs:[{rdi}], rdi",
+        "mov gs:[{r12}], r12",
+        "mov gs:[{r13}], r13",
+        "mov gs:[{r14}], r14",
+        "mov gs:[{r15}], r15",
+        "mov dword ptr gs:[{api}], 0x7FFFFFFF",
+        "mov gs:[{rsp_}], rsp",
+        "mov rsp, gs:[{host_rsp}]",
+        "push qword ptr gs:[{rsp_}]",
+        "pushfq",
+        "push rax",
+        "push rcx",
+        "push rdx",
+        "push rbx",
+        "push rbp",
+        "push rsi",
+        "push rdi",
+        "push r8",
+        "push r9",
+        "push r10",
+        "push r11",
+        "push r12",
+        "push r13",
+        "push r14",
+        "push r15",
+        "cld",
+        "mov rbp, rsp",
+        "sub rsp, {area}",
+        "and rsp, -64",
+        "xor eax, eax",
+        "lea rdi, [rsp + 512]",
+        "mov ecx, 8",
+        "rep stosq",
+        "mov eax, {components}",
+        "xor edx, edx",
+        "xsave64 [rsp]",
+        "mov rbx, rsp",
+        "sub rsp, 0x40",
+        "mov dword ptr [rsp + 0x38], {default}",
+        "ldmxcsr [rsp + 0x38]",
+        "call {preempt}",
+        "mov eax, {components}",
+        "xor edx, edx",
+        "xrstor64 [rbx]",
+        "mov rsp, rbp",
+        "pop r15",
+        "pop r14",
+        "pop r13",
+        "pop r12",
+        "pop r11",
+        "pop r10",
+        "pop r9",
+        "pop r8",
+        "pop rdi",
+        "pop rsi",
+        "pop rbp",
+        "pop rbx",
+        "pop rdx",
+        "pop rcx",
+        "pop rax",
+        "popfq",
+        "pop rsp",
+        "ret",
+        rbx = const SLOT_RBX,
+        rbp = const SLOT_RBP,
+        rsi = const SLOT_RSI,
+        rdi = const SLOT_RDI,
+        r12 = const SLOT_R12,
+        r13 = const SLOT_R13,
+        r14 = const SLOT_R14,
+        r15 = const SLOT_R15,
+        api = const SLOT_API,
+        rsp_ = const SLOT_RSP,
+        host_rsp = const HOST_RSP,
+        area = const XSAVE_AREA,
+        components = const XSAVE_COMPONENTS,
+        default = const MXCSR_DEFAULT,
+        preempt = sym crate::step::preempt,
+    )
+}
+
+/// Room for the components below in the standard format, and alignment.
+const XSAVE_AREA: usize = 4096;
+/// x87, SSE, AVX and the three of AVX-512.
+const XSAVE_COMPONENTS: u32 = 0xE7;
+
+/// Whether an address is the first instruction of a routine that saves the
+/// flags with it and restores them at its end, the trap flag among them.
+pub(crate) fn saves_flags_first(address: u64) -> bool {
+    [
+        patched_rdmsr as *const () as u64,
+        patched_rdpmc as *const () as u64,
+        patched_wrmsr as *const () as u64,
+        patched_cpuid as *const () as u64,
+    ]
+    .contains(&address)
 }
 
 /// Like [`thunk`], for C variadic exports: spills the register arguments to
@@ -241,6 +392,116 @@ pub(crate) unsafe extern "sysv64" fn check_stack() {
         "test [r10], r10b",
         "pop r11",
         "pop r10",
+        "ret",
+    )
+}
+
+/// Sets every register, and goes on at `rip`.
+///
+/// # Safety
+/// The 8 bytes below the new stack pointer are writable and unused, and the
+/// code at `rip` may run in place of the caller's.
+#[unsafe(naked)]
+pub(crate) unsafe extern "sysv64" fn resume(registers: *const Registers) -> ! {
+    naked_asm!(
+        "mov rcx, rdi",
+        "mov rax, [rcx + {gpr} + 0x20]",
+        "mov rdx, [rcx + {rip}]",
+        "mov [rax - 8], rdx",
+        "ldmxcsr [rcx + {mxcsr}]",
+        "movups xmm0, [rcx + {xmm}]",
+        "movups xmm1, [rcx + {xmm} + 0x10]",
+        "movups xmm2, [rcx + {xmm} + 0x20]",
+        "movups xmm3, [rcx + {xmm} + 0x30]",
+        "movups xmm4, [rcx + {xmm} + 0x40]",
+        "movups xmm5, [rcx + {xmm} + 0x50]",
+        "movups xmm6, [rcx + {xmm} + 0x60]",
+        "movups xmm7, [rcx + {xmm} + 0x70]",
+        "movups xmm8, [rcx + {xmm} + 0x80]",
+        "movups xmm9, [rcx + {xmm} + 0x90]",
+        "movups xmm10, [rcx + {xmm} + 0xA0]",
+        "movups xmm11, [rcx + {xmm} + 0xB0]",
+        "movups xmm12, [rcx + {xmm} + 0xC0]",
+        "movups xmm13, [rcx + {xmm} + 0xD0]",
+        "movups xmm14, [rcx + {xmm} + 0xE0]",
+        "movups xmm15, [rcx + {xmm} + 0xF0]",
+        "push qword ptr [rcx + {flags}]",
+        "popfq",
+        "mov rax, [rcx + {gpr}]",
+        "mov rdx, [rcx + {gpr} + 0x10]",
+        "mov rbx, [rcx + {gpr} + 0x18]",
+        "mov rbp, [rcx + {gpr} + 0x28]",
+        "mov rsi, [rcx + {gpr} + 0x30]",
+        "mov rdi, [rcx + {gpr} + 0x38]",
+        "mov r8, [rcx + {gpr} + 0x40]",
+        "mov r9, [rcx + {gpr} + 0x48]",
+        "mov r10, [rcx + {gpr} + 0x50]",
+        "mov r11, [rcx + {gpr} + 0x58]",
+        "mov r12, [rcx + {gpr} + 0x60]",
+        "mov r13, [rcx + {gpr} + 0x68]",
+        "mov r14, [rcx + {gpr} + 0x70]",
+        "mov r15, [rcx + {gpr} + 0x78]",
+        "mov rsp, [rcx + {gpr} + 0x20]",
+        "mov rcx, [rcx + {gpr} + 0x8]",
+        "jmp qword ptr [rsp - 8]",
+        gpr = const offset_of!(Registers, gpr),
+        rip = const offset_of!(Registers, rip),
+        flags = const offset_of!(Registers, flags),
+        xmm = const offset_of!(Registers, xmm),
+        mxcsr = const offset_of!(Registers, mxcsr),
+    )
+}
+
+/// Calls `routine(data)`, host code that owns nothing; 0 when it returned, 1
+/// when it was broken off by [`attempt_failed`].
+///
+/// # Safety
+/// `recovery` is writable; while it is not 0 it holds what the stack pointer
+/// must be for [`attempt_failed`].
+#[unsafe(naked)]
+pub(crate) unsafe extern "sysv64" fn attempt(
+    routine: unsafe extern "sysv64" fn(*mut u8),
+    data: *mut u8,
+    recovery: *mut u64,
+) -> u64 {
+    naked_asm!(
+        "push rbp",
+        "push rbx",
+        "push r12",
+        "push r13",
+        "push r14",
+        "push r15",
+        "push rdx",
+        "mov [rdx], rsp",
+        "mov rax, rdi",
+        "mov rdi, rsi",
+        "call rax",
+        "xor eax, eax",
+        "pop rdx",
+        "mov qword ptr [rdx], 0",
+        "pop r15",
+        "pop r14",
+        "pop r13",
+        "pop r12",
+        "pop rbx",
+        "pop rbp",
+        "ret",
+    )
+}
+
+/// Where a fault in an [`attempt`] goes on, on the stack it left.
+#[unsafe(naked)]
+pub(crate) unsafe extern "sysv64" fn attempt_failed() {
+    naked_asm!(
+        "mov eax, 1",
+        "pop rdx",
+        "mov qword ptr [rdx], 0",
+        "pop r15",
+        "pop r14",
+        "pop r13",
+        "pop r12",
+        "pop rbx",
+        "pop rbp",
         "ret",
     )
 }

@@ -20,6 +20,8 @@ pub(crate) struct Buffer {
     map_len: usize,
     /// First byte; 16-byte aligned.
     pub(crate) address: u64,
+    /// The same byte for the lab: another address of a user program's buffer.
+    host: u64,
     pub(crate) len: usize,
 }
 
@@ -49,19 +51,9 @@ impl Buffers {
             Some(map) => map,
             None => map_guarded(map_len)?,
         };
-        let address = map + (map_len - len.next_multiple_of(16)) as u64;
-        guest::fill(address as *mut u8, data);
-        guest::set_bytes(
-            (address + data.len() as u64) as *mut u8,
-            UNINITIALIZED,
-            len - data.len(),
-        );
-        Ok(Buffer {
-            map,
-            map_len,
-            address,
-            len,
-        })
+        let buffer = Buffer::at_end(map, map, map_len, len);
+        buffer.fill(data);
+        Ok(buffer)
     }
 
     pub(crate) fn put(&mut self, buffer: Buffer) {
@@ -74,11 +66,40 @@ impl Buffers {
 }
 
 impl Buffer {
+    /// A buffer that ends where its mapping does; the lab has the mapping at `host`.
+    pub(crate) fn at_end(map: u64, host: u64, map_len: usize, len: usize) -> Self {
+        let offset = (map_len - len.next_multiple_of(16)) as u64;
+        Self {
+            map,
+            map_len,
+            address: map + offset,
+            host: host + offset,
+            len,
+        }
+    }
+
+    /// Puts `data` at the start and [`UNINITIALIZED`] behind it.
+    pub(crate) fn fill(&self, data: &[u8]) {
+        guest::fill(self.host as *mut u8, data);
+        let rest = self.host + data.len() as u64;
+        guest::set_bytes(rest as *mut u8, UNINITIALIZED, self.len - data.len());
+    }
+
+    /// Where its mapping starts.
+    pub(crate) fn map(&self) -> u64 {
+        self.map
+    }
+
+    /// Whether it is in a user program's part of the address space.
+    pub(crate) fn is_user(&self) -> bool {
+        memory::is_user(self.map)
+    }
+
     /// Copies from the start of the buffer.
     pub(crate) fn copy_to(&self, out: &mut [u8]) {
         let len = out.len().min(self.len);
         // SAFETY: the buffer has `len` bytes, is mapped, and the driver is done with it.
-        unsafe { ptr::copy_nonoverlapping(self.address as *const u8, out.as_mut_ptr(), len) };
+        unsafe { ptr::copy_nonoverlapping(self.host as *const u8, out.as_mut_ptr(), len) };
     }
 }
 

@@ -8,6 +8,7 @@ use nt::ke::{DISPATCH_LEVEL, KIRQL, PASSIVE_LEVEL};
 use nt::kpcr;
 
 use crate::guest;
+use crate::interrupt::Interrupt;
 use crate::layout::{BLOCK, HOST, HostArea};
 use crate::memory;
 use crate::sched::ThreadId;
@@ -26,6 +27,12 @@ pub(crate) struct Cpu {
     pub(crate) dpc_thread: ThreadId,
     /// Addresses of queued `KDPC`s.
     pub(crate) dpcs: RefCell<VecDeque<u64>>,
+    /// Whether the interrupt fiber is on top of everything else.
+    pub(crate) in_isr: Cell<bool>,
+    /// The fiber that interrupt routines run on, made at the first interrupt.
+    pub(crate) isr_thread: Cell<Option<ThreadId>>,
+    /// Interrupts that were raised and not yet serviced.
+    pub(crate) interrupts: RefCell<Vec<Interrupt>>,
 }
 
 impl Cpu {
@@ -43,6 +50,9 @@ impl Cpu {
             in_dpc: Cell::new(false),
             dpc_thread,
             dpcs: RefCell::default(),
+            in_isr: Cell::new(false),
+            isr_thread: Cell::new(None),
+            interrupts: RefCell::default(),
         };
         guest::write(guest::field!(cpu.area(), interrupts_enabled), 1u32);
         Ok(cpu)
@@ -77,20 +87,53 @@ impl Cpu {
 
     /// Makes the next kernel call look for work on its way out.
     #[inline]
-    pub(crate) fn set_pending(&self, pending: u32) {
-        guest::write(guest::field!(self.area(), pending), pending);
+    pub(crate) fn request(&self, what: u32) {
+        let pending: u32 = guest::get!(self.area(), pending);
+        guest::write(guest::field!(self.area(), pending), pending | what);
+    }
+
+    /// Takes what the kernel call on its way out was asked to do.
+    #[inline]
+    pub(crate) fn take_requests(&self) -> u32 {
+        let pending = guest::get!(self.area(), pending);
+        guest::write(guest::field!(self.area(), pending), 0);
+        pending
     }
 
     pub(crate) fn set_interrupts(&self, enabled: u32) {
         guest::write(guest::field!(self.area(), interrupts_enabled), enabled);
     }
 
+    /// Whether interrupts are enabled.
+    pub(crate) fn interrupts_enabled(&self) -> bool {
+        let enabled: u32 = guest::get!(self.area(), interrupts_enabled);
+        enabled != 0
+    }
+
+    /// The contexts on this processor, the lowest first.
+    pub(crate) fn contexts(&self) -> impl Iterator<Item = ThreadId> {
+        let isr = self.isr_thread.get().filter(|_| self.in_isr.get());
+        let dpc = self.in_dpc.get().then_some(self.dpc_thread);
+        [self.thread.get(), dpc, isr].into_iter().flatten()
+    }
+
+    /// The context on top: the one that runs when this processor does.
+    pub(crate) fn top(&self) -> Option<ThreadId> {
+        if self.in_isr.get() {
+            return self.isr_thread.get();
+        }
+        if self.in_dpc.get() {
+            return Some(self.dpc_thread);
+        }
+        self.thread.get()
+    }
+
     /// Whether a queued DPC could run here now.
     pub(crate) fn can_start_dpc(&self, thread_irql: impl Fn(ThreadId) -> KIRQL) -> bool {
         let irql = self.thread.get().map_or(PASSIVE_LEVEL, thread_irql);
-        let enabled: u32 = guest::get!(self.area(), interrupts_enabled);
-        enabled != 0
+        self.interrupts_enabled()
             && !self.in_dpc.get()
+            && !self.in_isr.get()
             && irql < DISPATCH_LEVEL
             && !self.dpcs.borrow().is_empty()
     }

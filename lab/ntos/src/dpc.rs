@@ -4,6 +4,7 @@ use lab_verifier::RuleId;
 use nt::ke::{DISPATCH_LEVEL, HighImportance, KDPC};
 
 use crate::guest::{get, set};
+use crate::latency::Routine;
 use crate::machine::Machine;
 
 /// `KDPC.Number` of a DPC bound to processor 0; 0 itself means "not bound".
@@ -91,7 +92,7 @@ impl Machine {
         // From here on the DPC can be queued again, also by its own routine.
         set!(dpc, DpcData = std::ptr::null_mut());
         self.count_dpc();
-        self.call(routine, arguments);
+        self.timed(Routine::Dpc, routine, arguments);
     }
 
     /// Whether a DPC is queued or running on any processor.

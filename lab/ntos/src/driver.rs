@@ -16,6 +16,7 @@ use crate::irp::Origin;
 use crate::locate::{Module, Symbolize};
 use crate::machine::Machine;
 use crate::object::Kind;
+use crate::paged::Pageable;
 use crate::pool::Owner;
 use crate::process::SYSTEM_PROCESS;
 use crate::sched::{Job, Ran, State};
@@ -60,6 +61,16 @@ pub enum LoadError {
 pub struct Driver {
     pub(crate) object: u64,
     base: u64,
+}
+
+impl Driver {
+    pub(crate) fn object(self) -> u64 {
+        self.object
+    }
+
+    pub(crate) fn base(self) -> u64 {
+        self.base
+    }
 }
 
 /// What loading came to.
@@ -147,12 +158,15 @@ impl Machine {
         if !image.analysis().kusd_references().is_empty() {
             self.shares_page.set(true);
         }
+        let pageable = Pageable::new(&image);
         let module = Module {
             name: file.name.clone(),
             image,
             symbols: file.symbols.clone(),
             unknown,
+            pageable,
         };
+        self.paging.became_resident();
         self.modules.borrow_mut().push(module);
         Ok(base)
     }
@@ -363,6 +377,9 @@ impl Machine {
         for dpc in self.cpus.iter().flat_map(|cpu| cpu.dpcs.borrow().clone()) {
             add(RuleId::DpcLeft, format!("DPC at {dpc:#x}"), 0);
         }
+        for (what, site) in self.connected() {
+            add(RuleId::InterruptLeft, what, site);
+        }
         let resources = self.resources.borrow();
         for item in resources.work_items.values() {
             add(RuleId::WorkItemLeft, "work item".into(), item.allocated_at);
@@ -408,6 +425,7 @@ impl Machine {
             cpu.dpcs.borrow_mut().clear();
         }
         self.queued_dpcs.set(0);
+        self.disconnect_all();
         let mut device = get!(driver.object as *mut DRIVER_OBJECT, DeviceObject);
         while !device.is_null() {
             let next = get!(device, NextDevice);

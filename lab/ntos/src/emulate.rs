@@ -7,7 +7,8 @@ use nt::ke::DISPATCH_LEVEL;
 
 use crate::asm;
 use crate::fault::{Capture, GREGS};
-use crate::guest::{self, get};
+use crate::guest;
+use crate::layout::pending;
 use crate::machine::{Machine, current};
 
 /// What became of a trapped instruction.
@@ -29,6 +30,8 @@ const RSP: usize = libc::REG_RSP as usize;
 const RIP: usize = libc::REG_RIP as usize;
 const EFL: usize = libc::REG_EFL as usize;
 const INTERRUPT_FLAG: u64 = 0x200;
+/// The stepper's; a driver sees it clear.
+const TRAP_FLAG: u64 = 0x100;
 
 type Gregs = [i64; 23];
 
@@ -143,19 +146,14 @@ impl Machine {
     fn set_interrupts(&self, enabled: bool) -> Emulated {
         self.cpu().set_interrupts(u32::from(enabled));
         if enabled {
-            self.cpu().set_pending(1);
+            self.cpu().request(pending::SCHEDULE);
         }
         Emulated::Done
     }
 
-    fn interrupts_enabled(&self) -> bool {
-        let enabled: u32 = get!(self.cpu().area(), interrupts_enabled);
-        enabled != 0
-    }
-
     fn push_flags(&self, gregs: &mut Gregs) -> Emulated {
-        let mut flags = gregs[EFL].cast_unsigned() & !INTERRUPT_FLAG;
-        if self.interrupts_enabled() {
+        let mut flags = gregs[EFL].cast_unsigned() & !(INTERRUPT_FLAG | TRAP_FLAG);
+        if self.cpu().interrupts_enabled() {
             flags |= INTERRUPT_FLAG;
         }
         gregs[RSP] -= 8;
@@ -206,10 +204,11 @@ impl Machine {
     fn write_control(&self, register: Register, value: u64) -> Emulated {
         match (register, u8::try_from(value)) {
             (Register::CR8, Ok(irql)) if irql < 16 => {
-                self.cpu().set_irql(irql);
+                self.set_irql(irql);
                 if irql < DISPATCH_LEVEL {
-                    self.cpu().set_pending(1);
+                    self.restart_raised_time();
                 }
+                self.cpu().request(pending::SCHEDULE);
                 Emulated::Done
             }
             // Accepted and without effect: the lab has no page tables or protection to change.
@@ -337,7 +336,10 @@ impl Machine {
         // Above the words that the routine saved is the return address into the trampoline.
         let return_address = driver_stack + 8 * asm::SAVED_WORDS;
         let rip = guest::read(return_address as *const u64);
-        let mut registers = crate::unwind::Registers { rip, gpr: [0; 16] };
+        let mut registers = crate::unwind::Registers {
+            rip,
+            ..crate::unwind::Registers::NONE
+        };
         registers.set_rsp(return_address + 8);
         let what =
             format!("{instruction} of {kind} {index:#x}, which this processor does not have");

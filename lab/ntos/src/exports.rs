@@ -7,6 +7,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use lab_verifier::RuleId;
 use nt::Export;
 
+use crate::guest::attempt;
 use crate::machine::current;
 
 mod bitmap;
@@ -18,6 +19,8 @@ pub(crate) mod data;
 mod dbg;
 pub(crate) mod ex;
 mod hal;
+pub(crate) mod hal_dispatch;
+mod interrupt;
 pub(crate) mod io;
 mod iomore;
 mod ke;
@@ -38,11 +41,13 @@ mod text;
 mod token;
 mod vm;
 mod wmi;
+mod seh;
 mod zw;
 
 /// Every export, in the order of `nt::contracts()`.
 pub(crate) fn all() -> impl Iterator<Item = Export> {
     ke::exports()
+        .chain(interrupt::exports())
         .chain(ex::exports())
         .chain(io::exports())
         .chain(mm::exports())
@@ -71,6 +76,7 @@ pub(crate) fn all() -> impl Iterator<Item = Export> {
         .chain(bitmap::exports())
         .chain(text::exports())
         .chain(crt_text::exports())
+        .chain(seh::exports())
 }
 
 /// Runs the body of an export; a panic in it is a defect of the lab and must not reach the driver.
@@ -86,6 +92,14 @@ pub(crate) fn guard<R>(body: impl FnOnce() -> R) -> R {
             current().violate(RuleId::HostFault, [0; 4], what)
         }
     }
+}
+
+/// As [`attempt`], for the whole of an export: an exception takes the place of its return.
+pub(crate) fn touch<R: Copy + Default, F: FnOnce() -> R + Copy>(body: F) -> R {
+    attempt(body).unwrap_or_else(|fault| {
+        current().raise_fault(fault);
+        R::default()
+    })
 }
 
 /// Defines the exports of one table of `nt`.

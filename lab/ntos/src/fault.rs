@@ -3,8 +3,9 @@
 //! The signal handler does one of two things: it answers an instruction that
 //! a processor in kernel mode would have executed ([`crate::emulate`]), or it
 //! copies the registers and redirects the thread to [`landed`], which runs
-//! on the fiber's host stack as ordinary code: it classifies the fault,
-//! records the finding and never returns to the driver.
+//! on the fiber's host stack as ordinary code: it offers the fault to the
+//! driver's exception handlers ([`crate::seh`]) where Windows would, else
+//! classifies it, records the finding and never returns to the driver.
 #![expect(unsafe_code, reason = "signal handling")]
 
 use std::cell::UnsafeCell;
@@ -12,20 +13,33 @@ use std::sync::Once;
 
 use lab_verifier::RuleId;
 use nt::ke::DISPATCH_LEVEL;
+use nt::seh::EXCEPTION_RECORD;
+use nt::status::{
+    STATUS_ILLEGAL_INSTRUCTION, STATUS_INTEGER_DIVIDE_BY_ZERO, STATUS_PRIVILEGED_INSTRUCTION,
+};
 
+use crate::asm;
 use crate::emulate::Emulated;
-use crate::guest::get;
+use crate::guest::{self, get};
 use crate::locate::Raw;
 use crate::machine::{Machine, current, try_current};
+use crate::memory;
 use crate::pool::Region;
+use crate::seh::{self, Fault};
 use crate::thunk::thunks;
 use crate::unwind::Registers;
 
 /// x86 exception vectors, as `gregs[REG_TRAPNO]` has them.
 const DIVIDE_ERROR: i64 = 0;
+const DEBUG: i64 = 1;
 const INVALID_OPCODE: i64 = 6;
 const GENERAL_PROTECTION: i64 = 13;
 const PAGE_FAULT: i64 = 14;
+/// Bits of a page fault's error code.
+const WRITE: i64 = 2;
+const EXECUTE: i64 = 16;
+/// Flags with which host code begins.
+const DEFAULT_FLAGS: i64 = 0x202;
 
 /// A fault as the handler copied it.
 #[derive(Clone, Copy, Debug, Default)]
@@ -39,10 +53,24 @@ pub(crate) struct Capture {
     pub(crate) in_host: bool,
 }
 
+/// An access that faulted, and that the fault handler may let pass.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Touch {
+    pub(crate) address: u64,
+    /// `read`, `write` or `execute`.
+    pub(crate) kind: &'static str,
+    /// The driver's registers: at the access, or at its call into the kernel.
+    pub(crate) registers: Registers,
+    /// Whether host code faulted, on behalf of the driver.
+    pub(crate) in_host: bool,
+    /// Whether driver code runs at all, or the lab is about its own business.
+    pub(crate) in_call: bool,
+}
+
 thread_local! {
     static CAPTURE: UnsafeCell<Capture> = const { UnsafeCell::new(Capture {
         signal: 0, vector: 0, error: 0, address: 0,
-        registers: Registers { rip: 0, gpr: [0; 16] }, in_host: false,
+        registers: Registers::NONE, in_host: false,
     }) };
 }
 
@@ -97,8 +125,9 @@ pub(crate) fn install_handler(signal: i32, handler: Handler) {
     assert!(result == 0, "sigaction failed");
 }
 
-/// Bytes of the alternate stack: emulation decodes instructions and asks devices on it.
-const SIGNAL_STACK: usize = 128 * 1024;
+/// Bytes of the alternate stack: emulation decodes instructions and asks devices on it, and what is
+/// found at an access is explained on it, symbols and all.
+const SIGNAL_STACK: usize = 512 * 1024;
 
 fn install_stack() {
     thread_local! { static DONE: std::cell::Cell<bool> = const { std::cell::Cell::new(false) }; }
@@ -119,12 +148,12 @@ fn install_stack() {
 unsafe extern "C" fn on_fault(signal: i32, info: *mut libc::siginfo_t, context: *mut libc::c_void) {
     let context = context.cast::<libc::ucontext_t>();
     // SAFETY: the kernel passes a valid context to an SA_SIGINFO handler; it is ours until we return.
-    let gregs = unsafe { &mut (*context).uc_mcontext.gregs };
+    let context = unsafe { &mut (*context).uc_mcontext };
     // SAFETY: likewise the information.
     let info = unsafe { &*info };
     // SAFETY: the signals this handles carry an address.
     let address = unsafe { info.si_addr() } as u64;
-    let handled = try_current().is_some_and(|machine| machine.on_fault(signal, address, gregs));
+    let handled = try_current().is_some_and(|machine| machine.on_fault(signal, address, context));
     if !handled {
         // Not the driver's: let it end the process as it would have without us.
         // SAFETY: restoring the default action has no preconditions.
@@ -134,74 +163,187 @@ unsafe extern "C" fn on_fault(signal: i32, info: *mut libc::siginfo_t, context: 
 
 impl Machine {
     /// Handles a fault; false if it is none of the driver's.
-    fn on_fault(&self, signal: i32, address: u64, gregs: &mut [i64; 23]) -> bool {
-        if self
+    fn on_fault(&self, signal: i32, address: u64, context: &mut libc::mcontext_t) -> bool {
+        let in_call = self
             .running
             .get()
-            .is_none_or(|id| self.thread(id).depth.get() == 0)
-        {
+            .is_some_and(|id| self.thread(id).depth.get() > 0);
+        let rip = context.gregs[libc::REG_RIP as usize].cast_unsigned();
+        let in_driver = self.with_module(rip, |_| ()).is_some();
+        let vector = context.gregs[libc::REG_TRAPNO as usize];
+        if vector == PAGE_FAULT && self.let_pass(address, context, in_driver, in_call) {
+            return true;
+        }
+        if !in_call {
             return false;
         }
-        let rip = gregs[libc::REG_RIP as usize].cast_unsigned();
-        let in_driver = self.with_module(rip, |_| ()).is_some();
-        let vector = gregs[libc::REG_TRAPNO as usize];
-        if in_driver && vector != PAGE_FAULT {
-            match self.emulate(gregs) {
-                Emulated::Done => return true,
-                Emulated::Fault | Emulated::NotPrivileged => {}
-            }
+        let gregs = &mut context.gregs;
+        if vector == DEBUG && self.on_step(in_driver, gregs) {
+            return true;
+        }
+        if in_driver && vector != PAGE_FAULT && self.emulate(gregs) == Emulated::Done {
+            self.behind_emulated(gregs);
+            return true;
         }
         let error = gregs[libc::REG_ERR as usize];
-        let wild_jump = vector == PAGE_FAULT && error & 16 != 0;
+        let wild_jump = vector == PAGE_FAULT && error & EXECUTE != 0;
         let in_host = !in_driver && !wild_jump && !thunks().contains(rip);
-        let registers = registers_of(gregs);
-        self.redirect(
-            gregs,
-            Capture {
-                signal,
-                vector,
-                error,
-                address,
-                registers,
-                in_host,
-            },
-        );
+        let write = error & WRITE != 0;
+        if in_host
+            && vector == PAGE_FAULT
+            && self.break_off_attempt(gregs, Fault { address, write })
+        {
+            return true;
+        }
+        let capture = Capture {
+            signal,
+            vector,
+            error,
+            address,
+            registers: registers_of(context),
+            in_host,
+        };
+        self.redirect(&mut context.gregs, capture);
         true
     }
 
-    /// The watchdog's limit is over: stops the driver, if it is its code that runs.
-    pub(crate) fn on_watchdog(&self, signal: i32, gregs: &mut [i64; 23]) {
+    /// Makes memory accessible that was only taken away to see who touches it, and judges who does.
+    fn let_pass(
+        &self,
+        address: u64,
+        context: &libc::mcontext_t,
+        in_driver: bool,
+        in_call: bool,
+    ) -> bool {
+        let error = context.gregs[libc::REG_ERR as usize];
+        if !self.may_be_taken_away(address) {
+            return false;
+        }
+        let touch = Touch {
+            address,
+            kind: access_name(error),
+            registers: if in_driver || !in_call {
+                registers_of(context)
+            } else {
+                self.call_registers()
+            },
+            in_host: !in_driver,
+            in_call,
+        };
+        if memory::is_user(address) {
+            touch.kind != EXECUTED && in_call && self.open_user_page(&touch)
+        } else {
+            self.page_in(&touch)
+        }
+    }
+
+    /// Records a broken rule that was seen at an access; the access then goes on.
+    pub(crate) fn note_touch(
+        &self,
+        touch: &Touch,
+        rule: RuleId,
+        parameters: [u64; 4],
+        what: String,
+    ) {
+        self.note(&Raw {
+            rule,
+            parameters,
+            what,
+            registers: touch.registers,
+            access: Some((touch.kind, touch.address)),
+            api: touch.in_host.then(|| self.slot().api),
+            after_call: touch.in_host,
+            cpu: self.cpu_state(),
+            thread: self.running.get(),
+        });
+    }
+
+    /// Ends an attempt of the host's to access the driver's memory, where an exception may come of it.
+    fn break_off_attempt(&self, gregs: &mut [i64; 23], met: Fault) -> bool {
+        if !self.may_raise_page_fault(met.address) {
+            return false;
+        }
+        let Some(stack) = guest::break_off_attempt(met) else {
+            return false;
+        };
+        gregs[libc::REG_RSP as usize] = stack.cast_signed();
+        gregs[libc::REG_RIP as usize] = (asm::attempt_failed as *const () as u64).cast_signed();
+        gregs[libc::REG_EFL as usize] = DEFAULT_FLAGS;
+        true
+    }
+
+    /// A signal that driver code is stopped by (the watchdog's, a refused system call's): whether it is its code
+    /// that runs.
+    pub(crate) fn on_watchdog(&self, signal: i32, context: &mut libc::mcontext_t) -> bool {
         let running = self
             .running
             .get()
             .is_some_and(|id| self.thread(id).depth.get() > 0);
-        let registers = registers_of(gregs);
-        if running && self.with_module(registers.rip, |_| ()).is_some() {
+        let registers = registers_of(context);
+        let in_driver = running && self.with_module(registers.rip, |_| ()).is_some();
+        if in_driver {
             let capture = Capture {
                 signal,
                 vector: -1,
                 registers,
                 ..Capture::default()
             };
-            self.redirect(gregs, capture);
+            self.redirect(&mut context.gregs, capture);
         }
+        in_driver
     }
 
     /// Makes the interrupted thread go on in [`landed`].
     fn redirect(&self, gregs: &mut [i64; 23], capture: Capture) {
         // SAFETY: thread-local; nothing else refers to it while the handler runs.
         CAPTURE.with(|cell| unsafe { *cell.get() = capture });
+        guest::forget_attempt();
         let host_rsp: u64 = get!(self.cpu().area(), host_rsp);
         // As if called: the stack pointer is 8 below a 16-byte boundary.
         gregs[libc::REG_RSP as usize] = ((host_rsp & !15) - 8).cast_signed();
         gregs[libc::REG_RIP as usize] = (landed as *const () as u64).cast_signed();
-        gregs[libc::REG_EFL as usize] = 0x202;
+        gregs[libc::REG_EFL as usize] = DEFAULT_FLAGS;
     }
 
-    /// Classifies a captured fault and stops.
+    /// Offers a captured fault to the driver's handlers; if none has it, classifies it and stops.
     fn conclude(&self, capture: Capture) -> ! {
-        let raw = self.classify(capture);
-        self.stop_with(raw)
+        if let Some((registers, mut record)) = self.exception_of(&capture) {
+            self.raise_at(&registers, &mut record);
+        }
+        self.stop_with(self.classify(capture))
+    }
+
+    /// The exception that Windows makes of a fault, unless it stops; and the registers it is raised at.
+    fn exception_of(&self, capture: &Capture) -> Option<(Registers, EXCEPTION_RECORD)> {
+        if capture.in_host {
+            return None;
+        }
+        let mut registers = capture.registers;
+        let rip = registers.rip;
+        let record = match capture.vector {
+            PAGE_FAULT if !self.may_raise_page_fault(capture.address) => return None,
+            PAGE_FAULT => {
+                if capture.error & EXECUTE != 0 {
+                    // A call to nowhere: raised in the caller, as there is no function here to unwind.
+                    registers.rip = self.return_address(registers.rsp())?;
+                    registers.set_rsp(registers.rsp() + 8);
+                }
+                seh::access_violation(rip, access_code(capture.error), capture.address)
+            }
+            GENERAL_PROTECTION | INVALID_OPCODE => match self.refused_instruction(capture) {
+                Some((RuleId::PrivilegedInstruction, ..)) => {
+                    seh::record(STATUS_PRIVILEGED_INSTRUCTION, rip, &[])
+                }
+                Some(_) => return None,
+                None if capture.vector == INVALID_OPCODE => {
+                    seh::record(STATUS_ILLEGAL_INSTRUCTION, rip, &[])
+                }
+                None => seh::access_violation(rip, 0, u64::MAX),
+            },
+            DIVIDE_ERROR => seh::record(STATUS_INTEGER_DIVIDE_BY_ZERO, rip, &[]),
+            _ => return None,
+        };
+        Some((registers, record))
     }
 
     fn classify(&self, capture: Capture) -> Raw {
@@ -209,11 +351,7 @@ impl Machine {
         let mut access = None;
         let mut after_call = capture.in_host;
         let (rule, parameters, what) = if capture.vector == PAGE_FAULT {
-            let kind = match capture.error {
-                error if error & 16 != 0 => "execute",
-                error if error & 2 != 0 => "write",
-                _ => "read",
-            };
+            let kind = access_name(capture.error);
             access = Some((kind, capture.address));
             self.classify_page_fault(capture, kind)
         } else {
@@ -247,7 +385,7 @@ impl Machine {
     fn return_address(&self, rsp: u64) -> Option<u64> {
         let id = self.running.get()?;
         let word = (self.on_kernel_stack(id, rsp) && rsp.is_multiple_of(8))
-            .then(|| crate::guest::read(rsp as *const u64))?;
+            .then(|| guest::read(rsp as *const u64))?;
         self.with_module(word, |_| word)
     }
 
@@ -256,11 +394,7 @@ impl Machine {
             address, registers, ..
         } = capture;
         let irql = u64::from(self.irql());
-        let code = match kind {
-            "read" => 0,
-            "write" => 1,
-            _ => 8,
-        };
+        let code = access_code(capture.error);
         let at_address = [address, code, registers.rip, irql];
         let in_guard = self
             .running
@@ -279,6 +413,11 @@ impl Machine {
                     RuleId::PoolUseAfterFree,
                     at_address,
                     format!("{kind} of freed pool at {address:#x}"),
+                ),
+                Region::BeforeStart => (
+                    RuleId::PoolUnderrun,
+                    at_address,
+                    format!("{kind} before the start of a pool block at {address:#x}"),
                 ),
                 Region::PastEnd | Region::Live => (
                     RuleId::PoolOverrun,
@@ -323,10 +462,13 @@ impl Machine {
     fn classify_exception(&self, capture: Capture) -> (RuleId, [u64; 4], String) {
         let rip = capture.registers.rip;
         if capture.signal == libc::SIGVTALRM {
+            return self.overdue_words(rip);
+        }
+        if capture.signal == libc::SIGSYS {
             return (
-                RuleId::Hang,
-                [rip, 0, 0, 0],
-                "the driver ran for longer than the limit without giving control back".into(),
+                RuleId::SystemCall,
+                [0xC000_0096, rip, 0, 0],
+                "a system call of the host".into(),
             );
         }
         if let Some((rule, parameters, what)) = self.refused_instruction(&capture) {
@@ -368,12 +510,45 @@ impl Machine {
     }
 }
 
-fn registers_of(gregs: &[i64; 23]) -> Registers {
-    let rip = gregs[libc::REG_RIP as usize].cast_unsigned();
-    Registers {
-        rip,
-        gpr: GREGS.map(|index| gregs[index].cast_unsigned()),
+/// A kind of access as Windows has it in exceptions and stops.
+fn access_code(error: i64) -> u64 {
+    match error {
+        error if error & EXECUTE != 0 => 8,
+        error if error & WRITE != 0 => 1,
+        _ => 0,
     }
+}
+
+/// The kind of access that an instruction fetch is.
+pub(crate) const EXECUTED: &str = "execute";
+
+fn access_name(error: i64) -> &'static str {
+    match access_code(error) {
+        8 => EXECUTED,
+        1 => "write",
+        _ => "read",
+    }
+}
+
+fn registers_of(context: &libc::mcontext_t) -> Registers {
+    let gregs = &context.gregs;
+    let mut registers = Registers {
+        rip: gregs[libc::REG_RIP as usize].cast_unsigned(),
+        gpr: GREGS.map(|index| gregs[index].cast_unsigned()),
+        flags: gregs[libc::REG_EFL as usize].cast_unsigned(),
+        ..Registers::NONE
+    };
+    if !context.fpregs.is_null() {
+        // SAFETY: the kernel points it at the floating-point state it saved, which is ours until the
+        // handler returns.
+        let vectors = unsafe { &*context.fpregs };
+        registers.mxcsr = vectors.mxcsr;
+        for (to, from) in registers.xmm.iter_mut().zip(&vectors._xmm) {
+            let words = from.element.map(u128::from);
+            *to = words[3] << 96 | words[2] << 64 | words[1] << 32 | words[0];
+        }
+    }
+    registers
 }
 
 /// Where the handler sends a thread whose driver code faulted.

@@ -108,7 +108,7 @@ impl Machine {
             what,
             registers: CpuRegisters {
                 rip: site,
-                gpr: [0; 16],
+                ..CpuRegisters::NONE
             },
             access: None,
             api: None,

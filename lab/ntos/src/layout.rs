@@ -44,6 +44,18 @@ pub(crate) struct HostArea {
     /// Not zero: look for work on the way out of the next kernel call.
     pub(crate) pending: u32,
     pub(crate) interrupts_enabled: u32,
+    /// Routine of the driver that [`crate::asm::step_entry`] goes to.
+    pub(crate) step_target: u64,
+}
+
+/// Bits of [`HostArea::pending`].
+pub(crate) mod pending {
+    /// Other work waits: go through the scheduler.
+    pub(crate) const SCHEDULE: u32 = 1;
+    /// The driver is being stepped: go on so behind the kernel call.
+    pub(crate) const STEP: u32 = 2;
+    /// A time limit ran out during the kernel call.
+    pub(crate) const OVERDUE: u32 = 4;
 }
 
 pub(crate) const SLOT_RSP: usize = HOST + offset_of!(HostArea, slot) + offset_of!(Slot, rsp);
@@ -57,4 +69,5 @@ pub(crate) const SLOT_R14: usize = HOST + offset_of!(HostArea, slot) + offset_of
 pub(crate) const SLOT_R15: usize = HOST + offset_of!(HostArea, slot) + offset_of!(Slot, r15);
 pub(crate) const SLOT_API: usize = HOST + offset_of!(HostArea, slot) + offset_of!(Slot, api);
 pub(crate) const HOST_RSP: usize = HOST + offset_of!(HostArea, host_rsp);
+pub(crate) const STEP_TARGET: usize = HOST + offset_of!(HostArea, step_target);
 pub(crate) const PENDING: usize = HOST + offset_of!(HostArea, pending);

@@ -6,10 +6,11 @@
 //! `exports`, and every rule it breaks ends in a finding.
 //!
 //! - running code: `asm`, `layout`, `fiber`, `thunk`, `cpu`, `sched`
-//! - time and waiting: `clock`, `timer`, `dpc`, `wait`, `affinity`
-//! - memory and objects: `memory`, `pool`, `buffers`, `mdl`, `object`, `process`, `security`, `registry`, `resources`
+//! - time and waiting: `clock`, `timer`, `dpc`, `interrupt`, `wait`, `affinity`, `latency`
+//! - at one instruction: `step`
+//! - memory and objects: `memory`, `pool`, `paged`, `buffers`, `user`, `mdl`, `object`, `process`, `security`, `registry`, `resources`
 //! - requests: `irp`, `request`, `driver`
-//! - when things go wrong: `fault`, `emulate`, `unwind`, `locate`
+//! - when things go wrong: `fault`, `seh`, `emulate`, `unwind`, `locate`
 
 #[cfg(not(all(target_arch = "x86_64", target_os = "linux")))]
 compile_error!("the lab runs x86-64 drivers on x86-64 Linux");
@@ -29,8 +30,11 @@ mod fiber;
 mod files;
 mod findings;
 mod format;
+mod gate;
 mod guest;
+mod interrupt;
 mod irp;
+mod latency;
 mod layout;
 mod locate;
 mod machine;
@@ -38,6 +42,7 @@ mod mdl;
 mod memory;
 mod object;
 mod pnp;
+mod paged;
 mod pool;
 mod process;
 mod registry;
@@ -46,22 +51,32 @@ mod resources;
 mod sched;
 mod security;
 mod services;
+mod seh;
 mod shared_page;
+mod step;
+mod survey;
 mod thunk;
 mod timer;
 mod unwind;
+mod user;
 mod wait;
 mod watchdog;
 
 pub use clock::ClockKind;
 pub use driver::{Driver, DriverFile, Footprint, LoadError, Loaded};
 pub use findings::Stopped;
+pub use gate::catch_system_calls;
+pub use interrupt::LineError;
+pub use latency::{Bucket, Distribution, Latency, Longest};
 pub use locate::{Symbol, Symbolize};
 pub use machine::{Config, MAX_CPUS, Machine, MachineError};
 pub use pnp::{DeviceNode, SystemPower};
-pub use pool::PoolLevel;
-pub use request::{Client, Completion, FileId, Request};
+pub use pool::{Guard, PoolLevel};
+pub use request::{Client, Completion, FileId, Request, UserAddresses};
 pub use security::Privilege;
+pub use step::{Action, Event, Hit, Plan, Steps};
+pub use survey::{Device, Survey};
+pub use watchdog::Limits;
 
 /// Whether the lab provides an import of a driver.
 pub fn provides(dll: &str, name: &str) -> bool {

@@ -7,6 +7,8 @@ use lab_verifier::{Access, Cpu, Finding, Frame, RuleId};
 
 use crate::guest;
 use crate::machine::Machine;
+use crate::memory;
+use crate::paged::Pageable;
 use crate::sched::ThreadId;
 use crate::thunk::thunks;
 use crate::unwind::{self, Function, Memory, Registers};
@@ -38,6 +40,8 @@ pub(crate) struct Module {
     pub(crate) symbols: Option<Rc<dyn Symbolize>>,
     /// Names of the imports that nobody provides, by their number.
     pub(crate) unknown: Vec<String>,
+    /// Its `PAGE…` sections.
+    pub(crate) pageable: Pageable,
 }
 
 /// A broken rule as it was caught: plain data, to be explained later.
@@ -177,6 +181,10 @@ impl Machine {
             }
             return Some(text);
         }
+        if memory::is_user(address) {
+            let known = self.kernel_address_of(address).is_some();
+            return known.then(|| "a user program's buffer".into());
+        }
         self.with_module(address, |module| {
             let rva = module.image.rva_of(address)?;
             let section = module.image.image().section_at(rva)?;
@@ -186,9 +194,9 @@ impl Machine {
 }
 
 /// Memory of a machine as the unwinder reads it.
-struct Walk<'a> {
-    machine: &'a Machine,
-    thread: Option<ThreadId>,
+pub(crate) struct Walk<'a> {
+    pub(crate) machine: &'a Machine,
+    pub(crate) thread: Option<ThreadId>,
 }
 
 impl Memory for Walk<'_> {
@@ -200,6 +208,7 @@ impl Memory for Walk<'_> {
             Some(Function {
                 image_base: image.base(),
                 begin: image.address_of(entry.begin),
+                end: image.address_of(entry.end),
                 unwind: image.address_of(entry.unwind),
             })
         })?
@@ -210,6 +219,10 @@ impl Memory for Walk<'_> {
             let rva = module.image.rva_of(address)?;
             module.image.image().stored_from(rva)?.first().copied()
         })?
+    }
+
+    fn code(&self, rip: u64) -> Option<Vec<u8>> {
+        self.machine.original_code(rip)
     }
 
     fn stack_word(&self, address: u64) -> Option<u64> {

@@ -15,19 +15,24 @@ use crate::fault;
 use crate::files::Files;
 use crate::findings::{Found, Stopped};
 use crate::guest::{self, get};
+use crate::interrupt::Interrupts;
 use crate::irp::Irps;
-use crate::layout::Slot;
+use crate::latency::Latencies;
+use crate::layout::{Slot, pending};
 use crate::locate::Module;
 use crate::object::Objects;
-use crate::pool::{Pool, PoolLevel};
+use crate::paged::Paging;
+use crate::pool::{Guard, Pool, PoolLevel};
 use crate::process::{Process, SYSTEM_PROCESS};
 use crate::resources::Resources;
 use crate::sched::{Thread, ThreadId};
 use crate::services::Services;
+use crate::step::Stepper;
 use crate::thunk::thunks;
 use crate::timer::Timers;
 use crate::unwind::Registers as CpuRegisters;
-use crate::watchdog::{self, Watch};
+use crate::user::UserMemory;
+use crate::watchdog::{self, Limits, Watch};
 
 /// How a machine is made.
 pub struct Config {
@@ -37,9 +42,15 @@ pub struct Config {
     pub clock: ClockKind,
     /// How strictly pool is checked.
     pub pool: PoolLevel,
-    /// Processor time that a driver may run without giving control back. One host thread has one
-    /// limit: that of its first machine.
+    /// Which side of a pool block ends at a guard page; a thorough check runs both ways.
+    pub guard: Guard,
+    /// Whether paged pool and `PAGE…` sections are taken away at `DISPATCH_LEVEL` and above, as by
+    /// Driver Verifier's force IRQL checking. 6–12 µs for a raise of the IRQL after they were used.
+    pub force_irql: bool,
+    /// Processor time that a driver may run without giving control back.
     pub hang_limit: Duration,
+    /// Processor time that its routines may take at raised IRQL.
+    pub limits: Limits,
     /// Whether privileged instructions become jumps where that is safe; otherwise each one traps.
     pub patch: bool,
     /// Order in which processors run: 0 = round robin, else pseudo-random.
@@ -56,7 +67,10 @@ impl Default for Config {
             cpus: 4,
             clock: ClockKind::Virtual,
             pool: PoolLevel::Strict,
+            guard: Guard::End,
+            force_irql: true,
             hang_limit: Duration::from_secs(10),
+            limits: Limits::default(),
             patch: true,
             seed: 0,
             devices: Box::new(NoPmu),
@@ -91,6 +105,13 @@ pub struct Machine {
     /// Contexts that are on a processor.
     pub(crate) active: Cell<u32>,
     pub(crate) queued_dpcs: Cell<u32>,
+    /// Interrupts that are pending on any processor.
+    pub(crate) raised: Cell<u32>,
+    pub(crate) interrupts: RefCell<Interrupts>,
+    pub(crate) stepper: Stepper,
+    /// A context that goes on when nothing else can.
+    pub(crate) held: Cell<Option<ThreadId>>,
+    pub(crate) latencies: Latencies,
     pub(crate) current_cpu: Cell<usize>,
     /// Processor that `gs` points at.
     pub(crate) gs_cpu: Cell<usize>,
@@ -104,6 +125,10 @@ pub struct Machine {
     pub(crate) waiters: RefCell<HashMap<u64, VecDeque<ThreadId>>>,
     pub(crate) pool: RefCell<Pool>,
     pub(crate) buffers: RefCell<Buffers>,
+    pub(crate) user: RefCell<UserMemory>,
+    /// Whether a loaded driver has the bounds of user memory to compare addresses with itself.
+    pub(crate) probes_inline: Cell<bool>,
+    pub(crate) paging: Paging,
     pub(crate) objects: RefCell<Objects>,
     pub(crate) irps: RefCell<Irps>,
     pub(crate) processes: RefCell<Vec<Process>>,
@@ -113,9 +138,9 @@ pub struct Machine {
     pub(crate) services: RefCell<Services>,
     /// Address of the bus driver's object; 0 before the first device.
     pub(crate) bus: Cell<u64>,
-    /// The system cancel spin lock, where drivers can't see it.
     /// Whether a loaded driver reads times from the shared page.
     pub(crate) shares_page: Cell<bool>,
+    /// The system cancel spin lock, where drivers can't see it.
     pub(crate) cancel_lock: Box<Cell<usize>>,
     pub(crate) devices: Box<dyn Registers>,
     /// What the host's processor says of itself, by leaf and subleaf.
@@ -126,10 +151,12 @@ pub struct Machine {
     dpcs_run: Cell<u64>,
     /// Switches to a context since the machine was made.
     pub(crate) switches: Cell<u64>,
+    /// Digest of which context ran where, in order.
+    pub(crate) schedule_hash: Cell<u64>,
     pub(crate) watch: Watch,
     /// Fallible kernel calls made so far, and the one to fail.
     fallible: Cell<u64>,
-    fail_at: Cell<Option<u64>>,
+    fail_at: Cell<[Option<u64>; 2]>,
 }
 
 thread_local! {
@@ -164,7 +191,7 @@ impl Machine {
             return Err(MachineError::Cpus(config.cpus));
         }
         fault::install();
-        watchdog::start(config.hang_limit);
+        watchdog::start();
         let mut machine = Box::new(Self {
             cpus: Vec::new(),
             threads: FrozenVec::new(),
@@ -172,6 +199,11 @@ impl Machine {
             ready: RefCell::default(),
             active: Cell::new(0),
             queued_dpcs: Cell::new(0),
+            raised: Cell::new(0),
+            interrupts: RefCell::default(),
+            stepper: Stepper::default(),
+            held: Cell::new(None),
+            latencies: Latencies::default(),
             current_cpu: Cell::new(0),
             gs_cpu: Cell::new(usize::MAX),
             running: Cell::new(None),
@@ -180,8 +212,11 @@ impl Machine {
             clock: Clock::new(config.clock),
             timers: RefCell::default(),
             waiters: RefCell::default(),
-            pool: RefCell::new(Pool::new(config.pool)?),
+            pool: RefCell::new(Pool::new(config.pool, config.guard)?),
             buffers: RefCell::default(),
+            user: RefCell::default(),
+            probes_inline: Cell::new(false),
+            paging: Paging::new(config.force_irql),
             objects: RefCell::default(),
             irps: RefCell::default(),
             processes: RefCell::default(),
@@ -199,9 +234,10 @@ impl Machine {
             found: Found::default(),
             dpcs_run: Cell::new(0),
             switches: Cell::new(0),
-            watch: Watch::default(),
+            schedule_hash: Cell::new(0),
+            watch: Watch::new(config.hang_limit, config.limits),
             fallible: Cell::new(0),
-            fail_at: Cell::new(None),
+            fail_at: Cell::new([None; 2]),
         });
         machine
             .process(SYSTEM_PROCESS)
@@ -270,7 +306,13 @@ impl Machine {
 
     /// Makes the n-th fallible kernel call from now on fail (from 0), once.
     pub fn fail_nth(&self, n: u64) {
-        self.fail_at.set(Some(self.fallible.get() + n));
+        self.fail_at.set([Some(self.fallible.get() + n), None]);
+    }
+
+    /// Makes two fallible kernel calls from now on fail, once each.
+    pub fn fail_both(&self, first: u64, second: u64) {
+        let now = self.fallible.get();
+        self.fail_at.set([Some(now + first), Some(now + second)]);
     }
 
     /// Fallible kernel calls that drivers have made.
@@ -282,7 +324,7 @@ impl Machine {
     pub(crate) fn must_fail(&self) -> bool {
         let n = self.fallible.get();
         self.fallible.set(n + 1);
-        self.fail_at.get() == Some(n)
+        self.fail_at.get().contains(&Some(n))
     }
 
     pub(crate) fn count_dpc(&self) {
@@ -292,6 +334,12 @@ impl Machine {
     /// DPCs that have run since the machine was made.
     pub fn dpcs_run(&self) -> u64 {
         self.dpcs_run.get()
+    }
+
+    /// Digest of which context has run on which processor, in order: equal for runs that took the
+    /// same course.
+    pub fn schedule_hash(&self) -> u64 {
+        self.schedule_hash.get()
     }
 
     /// The thread with this index.
@@ -360,6 +408,7 @@ impl Machine {
         CpuRegisters {
             rip: self.call_site(),
             gpr,
+            ..CpuRegisters::NONE
         }
     }
 
@@ -393,7 +442,7 @@ impl Machine {
     #[inline]
     pub(crate) fn request_schedule(&self) {
         if self.running.get().is_some() {
-            self.cpu().set_pending(1);
+            self.cpu().request(pending::SCHEDULE);
         }
     }
 

@@ -2,7 +2,9 @@
 //! buffer's own, and mapping it gives the buffer's address.
 
 use lab_verifier::RuleId;
+use nt::base::KernelMode;
 use nt::mm::{MDL, MDL_MAPPED_TO_SYSTEM_VA, MDL_PAGES_LOCKED, MDL_SOURCE_IS_NONPAGED_POOL};
+use nt::status::STATUS_ACCESS_VIOLATION;
 
 use crate::guest::{get, set};
 use crate::machine::Machine;
@@ -14,7 +16,8 @@ impl Machine {
     /// An MDL for a buffer, in kernel-owned pool; null without memory.
     pub(crate) fn allocate_mdl(&self, address: u64, len: usize) -> *mut MDL {
         let first = address & !(PAGE - 1);
-        let pages = (address + len as u64).div_ceil(PAGE) - first / PAGE;
+        // The range may be any numbers, and end behind the last address.
+        let pages = (address - first).saturating_add(len as u64).div_ceil(PAGE);
         let size = size_of::<MDL>() as u64 + 8 * pages;
         let site = self.call_site();
         let tag = u32::from_le_bytes(*b"Mdl ");
@@ -92,8 +95,56 @@ impl Machine {
             );
         }
         let address = get!(mdl, StartVa) as u64 + u64::from(get!(mdl, ByteOffset));
+        // A user program's memory has an address for the kernel, too.
+        let address = self.kernel_address_of(address).unwrap_or(address);
         set!(mdl, MappedSystemVa = address as *mut _);
         set!(mdl, MdlFlags = flags | MDL_MAPPED_TO_SYSTEM_VA);
         address
+    }
+
+    /// `MmProbeAndLockPages`: raises unless the pages are there, and the mode may have them.
+    pub(crate) fn lock_pages(&self, mdl: *mut MDL, mode: i8) {
+        let flags = get!(mdl, MdlFlags);
+        if flags & MDL_PAGES_LOCKED != 0 {
+            self.violate(
+                RuleId::BadObject,
+                [mdl as u64, 0, 0, 0],
+                "the pages of an MDL were locked twice".into(),
+            );
+        }
+        let start = get!(mdl, StartVa) as u64 + u64::from(get!(mdl, ByteOffset));
+        let len = u64::from(get!(mdl, ByteCount));
+        let end = start.checked_add(len);
+        let allowed = mode == KernelMode
+            || end.is_some_and(|end| end <= crate::exports::data::USER_PROBE_ADDRESS);
+        if !allowed || !self.is_mapped(start, len) {
+            self.raise_status(STATUS_ACCESS_VIOLATION);
+            return;
+        }
+        self.hold_pages(start, len, true);
+        set!(mdl, MdlFlags = flags | MDL_PAGES_LOCKED);
+    }
+
+    /// `MmUnlockPages`.
+    pub(crate) fn unlock_pages(&self, mdl: *mut MDL) {
+        let flags = get!(mdl, MdlFlags);
+        if flags & MDL_PAGES_LOCKED == 0 {
+            self.violate(
+                RuleId::BadObject,
+                [mdl as u64, 0, 0, 0],
+                "the pages of an MDL were unlocked that are not locked".into(),
+            );
+        }
+        let start = get!(mdl, StartVa) as u64 + u64::from(get!(mdl, ByteOffset));
+        self.hold_pages(start, u64::from(get!(mdl, ByteCount)), false);
+        set!(
+            mdl,
+            MdlFlags = flags & !(MDL_PAGES_LOCKED | MDL_MAPPED_TO_SYSTEM_VA)
+        );
+    }
+
+    fn hold_pages(&self, start: u64, len: u64, hold: bool) {
+        self.lock_user_range(start, len, hold);
+        self.pool.borrow_mut().lock(start, hold);
     }
 }

@@ -25,6 +25,7 @@ pub(crate) enum Kind {
     Token,
     Directory,
     SymbolicLink,
+    Interrupt,
 }
 
 impl Kind {
@@ -42,6 +43,7 @@ impl Kind {
             Self::Token => "token",
             Self::Directory => "object directory",
             Self::SymbolicLink => "symbolic link",
+            Self::Interrupt => "interrupt",
         }
     }
 }

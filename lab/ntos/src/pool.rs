@@ -10,10 +10,17 @@
 //! found when the block is freed. Freed pages stay inaccessible
 //! ([`PoolLevel::Strict`]) or poisoned ([`PoolLevel::Poison`], which needs no
 //! system call per block) until enough others have been freed.
+//!
+//! With [`Guard::Front`] it is the other way round: a block starts where its
+//! pages do, behind the guard of the ones before, and an access before its
+//! start faults.
+//!
+//! Paged pool is an arena of its own: see [`crate::paged`].
 #![expect(unsafe_code, reason = "maps and protects pages")]
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 
+use crate::memory::READ_WRITE;
 use crate::{guest, memory};
 
 const PAGE: u64 = 4096;
@@ -38,6 +45,16 @@ pub enum PoolLevel {
     Poison,
 }
 
+/// Which side of a pool block ends at a guard page.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Guard {
+    /// Its end: an access past the end is found at the access, one before the start when it is freed.
+    #[default]
+    End,
+    /// Its start: the reverse.
+    Front,
+}
+
 /// Who a block belongs to.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Owner {
@@ -56,6 +73,8 @@ pub(crate) struct Block {
     pub(crate) allocated_at: u64,
     /// Where it was freed; 0 while live.
     pub(crate) freed_at: u64,
+    /// MDLs that have it locked in memory.
+    pub(crate) locked: u32,
     pages: u64,
 }
 
@@ -99,31 +118,74 @@ pub(crate) enum FreeError {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Region {
     Live,
+    BeforeStart,
     PastEnd,
     Freed,
 }
 
-pub(crate) struct Pool {
-    level: PoolLevel,
+/// Address space that blocks are cut from.
+struct Arena {
     base: u64,
     next: u64,
-    /// Spans by their first page, live and freed.
-    spans: BTreeMap<u64, Block>,
     /// Freed spans by their number of pages, oldest first.
     free: HashMap<u64, VecDeque<u64>>,
+}
+
+impl Arena {
+    fn new() -> std::io::Result<Self> {
+        let base = memory::map(guest::size(ARENA), libc::PROT_NONE)? as u64;
+        Ok(Self {
+            base,
+            // The first page is the guard in front of the first block.
+            next: base + PAGE,
+            free: HashMap::new(),
+        })
+    }
+
+    /// Pages for a block, with a guard behind them, and whether they were used before.
+    fn take(&mut self, pages: u64) -> Option<(u64, bool)> {
+        let free = self.free.entry(pages).or_default();
+        if free.len() > QUARANTINE {
+            return free.pop_front().map(|start| (start, true));
+        }
+        let start = self.next;
+        let next = start.checked_add((pages + 1) * PAGE)?;
+        if next > self.base + ARENA {
+            return None;
+        }
+        self.next = next;
+        Some((start, false))
+    }
+}
+
+impl Drop for Arena {
+    fn drop(&mut self) {
+        memory::unmap(self.base, guest::size(ARENA));
+    }
+}
+
+pub(crate) struct Pool {
+    level: PoolLevel,
+    guard: Guard,
+    nonpaged: Arena,
+    paged: Arena,
+    /// Spans by their first page, live and freed.
+    spans: BTreeMap<u64, Block>,
     live: usize,
+    /// Where paged pool may be accessible: from the first page to behind the last.
+    resident: Option<(u64, u64)>,
 }
 
 impl Pool {
-    pub(crate) fn new(level: PoolLevel) -> std::io::Result<Self> {
-        let base = memory::map(guest::size(ARENA), libc::PROT_NONE)?;
+    pub(crate) fn new(level: PoolLevel, guard: Guard) -> std::io::Result<Self> {
         Ok(Self {
             level,
-            base: base as u64,
-            next: base as u64,
+            guard,
+            nonpaged: Arena::new()?,
+            paged: Arena::new()?,
             spans: BTreeMap::new(),
-            free: HashMap::new(),
             live: 0,
+            resident: None,
         })
     }
 
@@ -137,9 +199,9 @@ impl Pool {
         site: u64,
     ) -> Option<u64> {
         let pages = size.max(1).checked_next_multiple_of(PAGE)? / PAGE;
-        let start = self.take_span(pages)?;
+        let start = self.take_span(pages, paged)?;
         let end = start + pages * PAGE;
-        let address = if size >= PAGE {
+        let address = if size >= PAGE || self.guard == Guard::Front {
             start
         } else {
             end - size.max(1).next_multiple_of(16)
@@ -152,6 +214,7 @@ impl Pool {
             owner,
             allocated_at: site,
             freed_at: 0,
+            locked: 0,
             pages,
         };
         guest::set_bytes(
@@ -170,27 +233,19 @@ impl Pool {
         Some(address)
     }
 
-    fn take_span(&mut self, pages: u64) -> Option<u64> {
-        let free = self.free.entry(pages).or_default();
-        let recycled = (free.len() > QUARANTINE)
-            .then(|| free.pop_front())
-            .flatten();
-        let start = match recycled {
-            Some(start) => start,
-            None => {
-                let start = self.next;
-                let next = start.checked_add((pages + 1) * PAGE)?;
-                if next > self.base + ARENA {
-                    return None;
-                }
-                self.next = next;
-                start
-            }
+    fn take_span(&mut self, pages: u64, paged: bool) -> Option<u64> {
+        let arena = if paged {
+            &mut self.paged
+        } else {
+            &mut self.nonpaged
         };
-        if (self.level == PoolLevel::Strict || recycled.is_none())
-            && !protect(start, pages, libc::PROT_READ | libc::PROT_WRITE)
+        let (start, used) = arena.take(pages)?;
+        if (self.level == PoolLevel::Strict || !used || paged) && !protect(start, pages, READ_WRITE)
         {
             return None;
+        }
+        if paged {
+            self.note_resident(start, pages);
         }
         Some(start)
     }
@@ -207,6 +262,7 @@ impl Pool {
         if tag != 0 && tag != block.tag {
             return Err(FreeError::WrongTag(block));
         }
+        self.page_in(&block);
         if let Some(changed) = block.changed_byte() {
             return Err(FreeError::Corrupted(block, changed));
         }
@@ -242,20 +298,37 @@ impl Pool {
                 ..block
             },
         );
-        self.free.entry(block.pages).or_default().push_back(start);
+        let arena = if block.paged {
+            &mut self.paged
+        } else {
+            &mut self.nonpaged
+        };
+        arena.free.entry(block.pages).or_default().push_back(start);
         self.live -= 1;
     }
 
-    /// The span, live or freed, that an address is in or behind.
+    /// The block, live or freed, that an address is in or whose guard it is in.
     pub(crate) fn block_at(&self, address: u64) -> Option<Block> {
-        let (start, block) = self.spans.range(..=address).next_back()?;
-        (address < start + (block.pages + 1) * PAGE).then_some(*block)
+        let (start, block) = self.spans.range(..=address).next_back().unzip();
+        let inside = block.filter(|block| address < block.end());
+        if inside.is_some() || self.guard == Guard::Front {
+            let next = || {
+                self.spans
+                    .range(address..=address.checked_add(PAGE)?)
+                    .next()
+            };
+            return inside.or_else(|| Some(next()?.1)).copied();
+        }
+        let behind = start? + (block?.pages + 1) * PAGE;
+        block.filter(|_| address < behind).copied()
     }
 
     /// What is at an address of the arena.
     pub(crate) fn region(&self, block: &Block, address: u64) -> Region {
         if block.freed_at != 0 {
             Region::Freed
+        } else if address < block.address {
+            Region::BeforeStart
         } else if address >= block.address + block.size {
             Region::PastEnd
         } else {
@@ -279,8 +352,50 @@ impl Pool {
     pub(crate) fn free_all_of_driver(&mut self) {
         let left: Vec<Block> = self.live(Owner::Driver).copied().collect();
         for block in left {
+            self.page_in(&block);
             self.release(block, u64::MAX);
         }
+    }
+
+    /// Takes away paged pool as far as it has been accessible since the last time.
+    pub(crate) fn page_out(&mut self) {
+        if let Some((start, end)) = self.resident.take() {
+            protect(start, (end - start) / PAGE, libc::PROT_NONE);
+        }
+    }
+
+    /// Gives back a block of paged pool; does nothing for another.
+    pub(crate) fn page_in(&mut self, block: &Block) -> bool {
+        if !block.paged || block.freed_at != 0 {
+            return false;
+        }
+        self.note_resident(block.start(), block.pages);
+        protect(block.start(), block.pages, READ_WRITE)
+    }
+
+    /// The live block of paged pool whose pages an address is in.
+    pub(crate) fn paged_block_at(&self, address: u64) -> Option<Block> {
+        self.block_at(address).filter(|block| {
+            block.paged && block.freed_at == 0 && (block.start()..block.end()).contains(&address)
+        })
+    }
+
+    /// Notes that an MDL locks or unlocks a block.
+    pub(crate) fn lock(&mut self, address: u64, lock: bool) {
+        let start = self.paged_block_at(address).map(|block| block.start());
+        if let Some(block) = start.and_then(|start| self.spans.get_mut(&start)) {
+            block.locked = if lock {
+                block.locked + 1
+            } else {
+                block.locked.saturating_sub(1)
+            };
+        }
+    }
+
+    fn note_resident(&mut self, start: u64, pages: u64) {
+        let end = start + pages * PAGE;
+        let (first, last) = self.resident.unwrap_or((start, end));
+        self.resident = Some((first.min(start), last.max(end)));
     }
 }
 
@@ -308,15 +423,7 @@ impl Block {
 }
 
 fn protect(start: u64, pages: u64, protection: i32) -> bool {
-    // SAFETY: the pages are inside the arena, and only driver memory is there.
-    unsafe { libc::mprotect(start as *mut _, guest::size(pages * PAGE), protection) == 0 }
-}
-
-impl Drop for Pool {
-    fn drop(&mut self) {
-        // SAFETY: the arena is ours; the machine that used it is being dropped.
-        unsafe { libc::munmap(self.base as *mut _, guest::size(ARENA)) };
-    }
+    memory::protect(start, guest::size(pages * PAGE), protection)
 }
 
 #[cfg(test)]
@@ -324,7 +431,7 @@ mod tests {
     use super::*;
 
     fn pool() -> Pool {
-        Pool::new(PoolLevel::Strict).expect("address space")
+        Pool::new(PoolLevel::Strict, Guard::End).expect("address space")
     }
 
     fn allocate(pool: &mut Pool, size: u64) -> u64 {
@@ -393,11 +500,52 @@ mod tests {
         let first = allocate(&mut pool, 64);
         pool.free(first, 0, 1).expect("live");
         assert_ne!(allocate(&mut pool, 64), first);
-        let before = pool.next;
+        let before = pool.nonpaged.next;
         for _ in 0..10 * QUARANTINE {
             let address = allocate(&mut pool, 64);
             pool.free(address, 0, 1).expect("live");
         }
-        assert!(pool.next - before <= (QUARANTINE as u64 + 2) * 2 * PAGE);
+        assert!(pool.nonpaged.next - before <= (QUARANTINE as u64 + 2) * 2 * PAGE);
+    }
+
+    #[test]
+    fn with_the_guard_in_front_a_block_starts_behind_one() {
+        let mut pool = Pool::new(PoolLevel::Strict, Guard::Front).expect("address space");
+        for size in [1, 15, 4095, 4096, 5000] {
+            let address = allocate(&mut pool, size);
+            assert_eq!(address % PAGE, 0, "size {size}");
+            for before in [1, PAGE] {
+                let at = address - before;
+                let block = pool.block_at(at).expect("the guard belongs to the block");
+                assert_eq!(
+                    (block.address, pool.region(&block, at)),
+                    (address, Region::BeforeStart)
+                );
+            }
+            pool.free(address, 0, 1).expect("nothing has changed");
+        }
+    }
+
+    #[test]
+    fn paged_pool_is_taken_away_and_given_back_by_the_block() {
+        let mut pool = pool();
+        let tag = u32::from_le_bytes(*b"Test");
+        let mut paged = || {
+            pool.allocate(5000, tag, true, Owner::Driver, 1)
+                .expect("memory")
+        };
+        let (first, second) = (paged(), paged());
+        guest::write(first as *mut u8, 7);
+        pool.page_out();
+        assert_eq!(pool.resident, None);
+        let block = pool.paged_block_at(first + 4999).expect("a block");
+        assert!(pool.page_in(&block));
+        assert_eq!(guest::read(first as *const u8), 7);
+        // Freeing looks at all of it.
+        pool.page_out();
+        for address in [first, second] {
+            pool.free(address, 0, 1)
+                .expect("nothing around it has changed");
+        }
     }
 }

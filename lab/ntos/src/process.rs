@@ -186,6 +186,10 @@ impl Machine {
             is_system_thread: false.into(),
             cpu: 0.into(),
             depth: 0.into(),
+            timing: false.into(),
+            away: 0.into(),
+            ticks: 0.into(),
+            seh: crate::seh::State::default(),
         });
         Ok(id)
     }

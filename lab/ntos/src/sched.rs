@@ -14,12 +14,12 @@ use lab_verifier::RuleId;
 use nt::ke::{DISPATCH_LEVEL, KIRQL, PASSIVE_LEVEL};
 
 use crate::clock::ClockKind;
-use crate::cpu::CpuSet;
+use crate::cpu::{Cpu, CpuSet};
 use crate::fiber::Fiber;
-use crate::layout::Slot;
+use crate::layout::{Slot, pending};
 use crate::machine::{Machine, current};
 use crate::wait::Wait;
-use crate::{asm, guest};
+use crate::{asm, guest, latency, seh};
 
 /// Index of a thread in its machine.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
@@ -42,6 +42,11 @@ pub(crate) enum Job {
     /// Runs the DPCs queued on a processor.
     Dpcs {
         cpu: usize,
+    },
+    /// Services the interrupts of a processor whose context below is at this IRQL.
+    Interrupts {
+        cpu: usize,
+        below: KIRQL,
     },
     /// Runs a queued work item.
     WorkItem {
@@ -87,6 +92,14 @@ pub(crate) struct Thread {
     pub(crate) cpu: Cell<usize>,
     /// Nested calls into driver code.
     pub(crate) depth: Cell<u32>,
+    /// Whether it runs a routine whose time is taken.
+    pub(crate) timing: Cell<bool>,
+    /// Time-stamp ticks that others have run during that routine.
+    pub(crate) away: Cell<u64>,
+    /// Looks of the watchdog that found it at raised IRQL, since it was raised.
+    pub(crate) ticks: Cell<u32>,
+    /// Exceptions under way.
+    pub(crate) seh: seh::State,
 }
 
 /// Why the scheduler gave control back.
@@ -111,11 +124,26 @@ pub(crate) unsafe extern "sysv64" fn fiber_main(thread: u64) -> ! {
     }
 }
 
-/// Way out of a kernel call when the processor has the pending flag set.
-pub(crate) unsafe extern "efiapi" fn leave_kernel() {
+/// What [`leave_kernel`] answers when an exception takes the place of the return; flags have no such bit set
+/// that driver code could be resumed with.
+pub(crate) const RAISES: u64 = 1 << 31;
+
+/// Way out of a kernel call when the processor has something pending: gives flags to set behind it, or
+/// [`RAISES`].
+pub(crate) unsafe extern "efiapi" fn leave_kernel() -> u64 {
     let machine = current();
-    machine.cpu().set_pending(0);
-    machine.yield_to_scheduler();
+    if machine.has_pending_exception() {
+        return RAISES;
+    }
+    let asked = machine.cpu().take_requests();
+    if asked & pending::OVERDUE != 0 {
+        machine.overdue();
+    }
+    if asked & pending::SCHEDULE != 0 {
+        machine.nest_interrupts();
+        machine.yield_to_scheduler();
+    }
+    machine.stepper.flags()
 }
 
 impl Machine {
@@ -128,6 +156,9 @@ impl Machine {
             self.fire_due_timers();
             if let Some((cpu, thread)) = self.pick() {
                 self.resume(cpu, thread);
+                continue;
+            }
+            if self.held.take().is_some() {
                 continue;
             }
             if done() {
@@ -156,7 +187,8 @@ impl Machine {
 
     /// The next processor and context to run, by the seed's order.
     fn pick(&self) -> Option<(usize, ThreadId)> {
-        if self.active.get() == 0 && self.queued_dpcs.get() == 0 && self.ready.borrow().is_empty() {
+        let idle = self.active.get() == 0 && self.queued_dpcs.get() == 0 && self.raised.get() == 0;
+        if idle && self.ready.borrow().is_empty() {
             return None;
         }
         let count = self.cpus.len();
@@ -184,18 +216,18 @@ impl Machine {
     /// The context that processor `cpu` would run now.
     fn runnable_on(&self, index: usize) -> Option<ThreadId> {
         let cpu = &self.cpus[index];
+        if self.raised.get() > 0
+            && let Some(id) = self.start_interrupts(index)
+        {
+            return Some(id);
+        }
         if cpu.can_start_dpc(|id| self.thread(id).irql.get()) {
             return Some(self.start_dpcs(index));
         }
-        let top = if cpu.in_dpc.get() {
-            Some(cpu.dpc_thread)
-        } else {
-            cpu.thread.get()
-        };
-        if let Some(id) = top {
+        if let Some(id) = cpu.top() {
             return match self.thread(id).state.get() {
-                State::Runnable => Some(id),
-                State::Spinning(_) | State::Free | State::Waiting => None,
+                State::Runnable if self.held.get() != Some(id) => Some(id),
+                _ => None,
             };
         }
         let id = self.take_ready(index)?;
@@ -217,7 +249,9 @@ impl Machine {
 
     fn take_ready(&self, cpu: usize) -> Option<ThreadId> {
         let mut ready = self.ready.borrow_mut();
-        let position = ready.iter().position(|id| self.may_run_on(*id, cpu))?;
+        let position = ready
+            .iter()
+            .position(|id| self.may_run_on(*id, cpu) && self.held.get() != Some(*id))?;
         ready.remove(position)
     }
 
@@ -243,8 +277,8 @@ impl Machine {
     /// Runs a free thread's job on an idle processor without going through
     /// the queue: the path of an IOCTL that completes at once.
     pub(crate) fn run_now(&self, id: ThreadId, job: Job) {
-        if self.active.get() != 0 || self.queued_dpcs.get() != 0 || !self.ready.borrow().is_empty()
-        {
+        let idle = self.active.get() == 0 && self.queued_dpcs.get() == 0 && self.raised.get() == 0;
+        if !idle || !self.ready.borrow().is_empty() {
             return self.start(id, job);
         }
         let thread = self.thread(id);
@@ -263,12 +297,16 @@ impl Machine {
         self.enter_cpu(index);
         self.running.set(Some(id));
         self.switches.set(self.switches.get() + 1);
+        self.note_switch(index, id);
         let thread = self.thread(id);
         thread.cpu.set(index);
         thread.state.set(State::Runnable);
-        cpu.set_irql(thread.irql.get());
-        if !cpu.in_dpc.get() {
+        self.set_irql(thread.irql.get());
+        if !cpu.in_dpc.get() && !cpu.in_isr.get() {
             cpu.set_current_thread(thread.object.get());
+        }
+        if self.stepper.is_on() {
+            cpu.request(pending::STEP);
         }
         if self.shares_page.get() {
             crate::shared_page::set_times(
@@ -304,7 +342,9 @@ impl Machine {
         if !matches!(self.thread(id).state.get(), State::Free | State::Waiting) {
             return;
         }
-        if cpu.in_dpc.get() && cpu.dpc_thread == id {
+        if cpu.in_isr.get() && cpu.isr_thread.get() == Some(id) {
+            cpu.in_isr.set(false);
+        } else if cpu.in_dpc.get() && cpu.dpc_thread == id {
             cpu.in_dpc.set(false);
         } else {
             cpu.thread.set(None);
@@ -312,17 +352,38 @@ impl Machine {
         self.active.set(self.active.get() - 1);
     }
 
+    /// Adds a switch to the digest of the run.
+    fn note_switch(&self, cpu: usize, id: ThreadId) {
+        // The multiplier of FxHash: spreads what is added over the whole word.
+        const SPREAD: u64 = 0x517C_C1B7_2722_0A95;
+        let step = (cpu as u64) << 32 | id.0 as u64;
+        let hash = self.schedule_hash.get().rotate_left(5) ^ step;
+        self.schedule_hash.set(hash.wrapping_mul(SPREAD));
+    }
+
     /// Gives control to the scheduler; returns when it resumes this fiber.
     pub(crate) fn yield_to_scheduler(&self) {
         let Some(id) = self.running.get() else { return };
-        let saved = guest::field!(self.thread(id).fiber.get(), saved_rsp);
+        let thread = self.thread(id);
+        let left = if thread.timing.get() {
+            latency::now()
+        } else {
+            0
+        };
+        let saved = guest::field!(thread.fiber.get(), saved_rsp);
         // SAFETY: the scheduler's context was saved when it switched to this fiber.
         unsafe { asm::switch(saved, self.main_rsp.get()) };
+        if left != 0 {
+            thread
+                .away
+                .set(thread.away.get() + latency::now().saturating_sub(left));
+        }
     }
 
     /// Yields to the other processors, from a busy-wait of this one.
     pub(crate) fn yield_while_busy(&self) {
-        if self.active.get() > 1 || self.queued_dpcs.get() > 0 || self.next_due().is_some() {
+        let waiting = self.queued_dpcs.get() > 0 || self.raised.get() > 0;
+        if self.active.get() > 1 || waiting || self.next_due().is_some() {
             self.yield_to_scheduler();
         }
     }
@@ -346,28 +407,22 @@ impl Machine {
 
     /// Lets the contexts go on that busy-wait for a lock which is free now.
     pub(crate) fn wake_spinners(&self, lock: u64) {
-        for cpu in &self.cpus {
-            let contexts = [cpu.thread.get(), cpu.in_dpc.get().then_some(cpu.dpc_thread)];
-            for id in contexts.into_iter().flatten() {
-                if self.thread(id).state.get() == State::Spinning(lock) {
-                    self.thread(id).state.set(State::Runnable);
-                    self.cpu().set_pending(1);
-                }
+        for id in self.cpus.iter().flat_map(Cpu::contexts) {
+            if self.thread(id).state.get() == State::Spinning(lock) {
+                self.thread(id).state.set(State::Runnable);
+                self.request_schedule();
             }
         }
     }
 
     pub(crate) fn anyone_else_can_run(&self) -> bool {
-        let me = self.running.get();
-        let contexts = self.cpus.iter().enumerate().any(|(index, cpu)| {
+        let can_go_on = |id: ThreadId| self.thread(id).state.get() == State::Runnable;
+        let elsewhere = self.cpus.iter().enumerate().any(|(index, cpu)| {
             index != self.current_cpu.get()
                 && (cpu.can_start_dpc(|id| self.thread(id).irql.get())
-                    || [cpu.thread.get(), cpu.in_dpc.get().then_some(cpu.dpc_thread)]
-                        .into_iter()
-                        .flatten()
-                        .any(|id| Some(id) != me && self.thread(id).state.get() == State::Runnable))
+                    || cpu.contexts().any(can_go_on))
         });
-        contexts || !self.ready.borrow().is_empty()
+        elsewhere || self.raised.get() > 0 || !self.ready.borrow().is_empty()
     }
 
     /// Carries out a fiber's job, on that fiber.
@@ -381,6 +436,7 @@ impl Machine {
                 thread.result.set(u64::from(status.to_u32()));
             }
             Job::Dpcs { cpu } => self.run_dpcs(cpu),
+            Job::Interrupts { cpu, below } => self.run_interrupts(cpu, below),
             Job::WorkItem { item } => {
                 self.run_work_item(item);
                 self.reuse_thread(id);
@@ -398,6 +454,7 @@ impl Machine {
     /// Leaves the running fiber for good: its thread has ended inside a kernel call.
     pub(crate) fn abandon_fiber(&self, id: ThreadId) -> ! {
         self.thread(id).depth.set(0);
+        self.thread(id).seh.reset();
         self.thread(id).state.set(State::Free);
         let fiber = self.thread(id).fiber.get();
         // SAFETY: one host thread; the scheduler is about to switch away, and the frame laid out here
@@ -422,11 +479,11 @@ impl Machine {
         self.enter_cpu(cpu);
         let area = self.cpu().area();
         let (irql, old_slot): (KIRQL, Slot) = (self.irql(), guest::get!(area, slot));
-        self.cpu().set_irql(nt::ke::IPI_LEVEL);
+        self.set_irql(nt::ke::IPI_LEVEL);
         guest::set!(area, slot = slot);
         let result = self.call(function, args);
         guest::set!(area, slot = old_slot);
-        self.cpu().set_irql(irql);
+        self.set_irql(irql);
         self.enter_cpu(home);
         result
     }
@@ -476,6 +533,7 @@ impl Machine {
         let outer = depth.get().checked_sub(1).map(|_| self.slot());
         let stack = self.call_stack(id);
         depth.set(depth.get() + 1);
+        let function = self.stepper.entry(self.cpu(), function);
         // SAFETY: gs points at this processor's block (`resume`); the stack is this fiber's; what
         // the driver's routine does is the driver's business, and faults in it are caught.
         let result = unsafe { asm::call_driver(function, &raw const args, stack) };

@@ -45,8 +45,11 @@ pub(crate) fn thunks() -> &'static Thunks {
 
 impl Thunks {
     fn new() -> Self {
-        let exports: Vec<Export> = exports::all().collect();
-        let by_name = exports
+        let named = exports::all().count();
+        let exports: Vec<Export> = exports::all()
+            .chain(exports::hal_dispatch::services())
+            .collect();
+        let by_name = exports[..named]
             .iter()
             .enumerate()
             .map(|(index, export)| (export.contract.name, index))
@@ -95,6 +98,11 @@ impl Thunks {
             return Some(asm::check_stack as *const () as u64);
         }
         Some(self.code + (index * THUNK) as u64)
+    }
+
+    /// Address of the n-th service without a name.
+    pub(crate) fn service(&self, n: usize) -> u64 {
+        self.code + ((self.by_name.len() + n) * THUNK) as u64
     }
 
     /// Address to bind the n-th unknown import of an image to.
@@ -181,13 +189,14 @@ mod tests {
     fn every_declared_export_has_exactly_one_thunk() {
         let declared: Vec<_> = nt::contracts().map(|contract| contract.name).collect();
         let thunks = thunks();
-        assert_eq!(declared.len(), thunks.exports.len());
+        assert_eq!(declared.len(), thunks.by_name.len());
         for name in declared {
             assert!(thunks.address(name).is_some(), "{name}");
         }
+        let distinct: std::collections::HashSet<_> = nt::contracts().map(|c| c.name).collect();
         assert_eq!(
+            distinct.len(),
             thunks.by_name.len(),
-            thunks.exports.len(),
             "a name is declared twice"
         );
         assert!(thunks.address("NoSuchExport").is_none());

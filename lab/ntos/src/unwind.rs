@@ -3,11 +3,39 @@
 //! Source: "x64 exception handling", Microsoft's description of `.pdata` and
 //! `.xdata` for x86-64.
 
-/// General-purpose registers of driver code, in the order of their encoding.
-#[derive(Clone, Copy, Default, Debug)]
+mod codes;
+mod epilogue;
+
+/// Registers of driver code; general-purpose ones in the order of their encoding.
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
 pub(crate) struct Registers {
     pub(crate) rip: u64,
     pub(crate) gpr: [u64; 16],
+    pub(crate) flags: u64,
+    pub(crate) xmm: [u128; 16],
+    pub(crate) mxcsr: u32,
+}
+
+/// Flags and floating-point control as code finds them that did not change them.
+const DEFAULT_FLAGS: u64 = 0x202;
+const DEFAULT_MXCSR: u32 = 0x1F80;
+
+impl Registers {
+    /// All zero, with default flags and floating-point control.
+    pub(crate) const NONE: Self = Self {
+        rip: 0,
+        gpr: [0; 16],
+        flags: DEFAULT_FLAGS,
+        xmm: [0; 16],
+        mxcsr: DEFAULT_MXCSR,
+    };
+}
+
+impl Default for Registers {
+    fn default() -> Self {
+        Self::NONE
+    }
 }
 
 const RSP: usize = 4;
@@ -28,6 +56,8 @@ pub(crate) trait Memory {
     fn function(&self, rip: u64) -> Option<Function>;
     /// A byte of the image.
     fn image_byte(&self, address: u64) -> Option<u8>;
+    /// Up to 15 bytes of code.
+    fn code(&self, rip: u64) -> Option<Vec<u8>>;
     /// A word of the stack, if that address is on it.
     fn stack_word(&self, address: u64) -> Option<u64>;
 }
@@ -37,136 +67,64 @@ pub(crate) trait Memory {
 pub(crate) struct Function {
     pub(crate) image_base: u64,
     pub(crate) begin: u64,
+    pub(crate) end: u64,
     pub(crate) unwind: u64,
+}
+
+/// A function's language handler.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Handler {
+    /// Address of the routine.
+    pub(crate) routine: u64,
+    /// Address of its data.
+    pub(crate) data: u64,
+    /// Whether it is for the search for a handler.
+    pub(crate) for_exceptions: bool,
+    /// Whether it is for unwinding.
+    pub(crate) for_unwinding: bool,
+}
+
+/// What unwinding a frame tells of it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Unwound {
+    /// Where the frame's fixed allocation begins: its identity.
+    pub(crate) establisher: u64,
+    /// The handler, unless the frame is in its prologue or epilogue.
+    pub(crate) handler: Option<Handler>,
 }
 
 /// Makes the registers those of the caller; `None` at the end of the stack.
 pub(crate) fn step(memory: &impl Memory, registers: &mut Registers) -> Option<()> {
+    unwind(memory, registers).map(drop)
+}
+
+/// Makes the registers those of the caller, and tells of the frame left; `None` where the stack or
+/// the tables can't be read.
+pub(crate) fn unwind(memory: &impl Memory, registers: &mut Registers) -> Option<Unwound> {
+    let mut unwound = Unwound {
+        establisher: registers.rsp(),
+        handler: None,
+    };
+    let mut at_caller = false;
     if let Some(function) = memory.function(registers.rip) {
-        let offset = registers.rip - function.begin;
-        undo_prolog(memory, registers, function, offset)?;
-    }
-    registers.rip = memory.stack_word(registers.rsp())?;
-    registers.set_rsp(registers.rsp() + 8);
-    Some(())
-}
-
-fn undo_prolog(
-    memory: &impl Memory,
-    registers: &mut Registers,
-    mut function: Function,
-    offset: u64,
-) -> Option<()> {
-    let mut offset = offset;
-    // Chains are short; a cycle in hostile tables must not hang the report.
-    for _ in 0..32 {
-        let info = Info::read(memory, function.unwind)?;
-        undo_codes(memory, registers, &info, offset)?;
-        if !info.chained {
-            return Some(());
+        let info = codes::Info::read(memory, function.unwind)?;
+        let offset = registers.rip.wrapping_sub(function.begin);
+        if offset >= u64::from(info.prolog)
+            && let Some(done) = epilogue::finish(memory, registers, &function, info.frame_register)
+        {
+            *registers = done;
+            return Some(unwound);
         }
-        let next = info.codes_at + 2 * u64::from(info.count.next_multiple_of(2));
-        function.unwind = function.image_base + u64::from(read_u32(memory, next + 8)?);
-        // The parent's prolog is complete.
-        offset = u64::MAX;
+        unwound.establisher = codes::establisher(memory, registers, &info, offset)?;
+        let frame = unwound.establisher;
+        let root = codes::undo(memory, registers, function, frame, &mut at_caller)?;
+        unwound.handler = root.handler;
     }
-    None
-}
-
-struct Info {
-    chained: bool,
-    count: u8,
-    frame_register: u8,
-    frame_offset: u8,
-    codes_at: u64,
-}
-
-impl Info {
-    fn read(memory: &impl Memory, at: u64) -> Option<Self> {
-        let flags = memory.image_byte(at)? >> 3;
-        let frame = memory.image_byte(at + 3)?;
-        Some(Self {
-            chained: flags & 4 != 0,
-            count: memory.image_byte(at + 2)?,
-            frame_register: frame & 15,
-            frame_offset: frame >> 4,
-            codes_at: at + 4,
-        })
+    if !at_caller {
+        registers.rip = memory.stack_word(registers.rsp())?;
+        registers.set_rsp(registers.rsp() + 8);
     }
-}
-
-fn read_u16(memory: &impl Memory, at: u64) -> Option<u16> {
-    Some(u16::from_le_bytes([
-        memory.image_byte(at)?,
-        memory.image_byte(at + 1)?,
-    ]))
-}
-
-fn read_u32(memory: &impl Memory, at: u64) -> Option<u32> {
-    Some(u32::from(read_u16(memory, at)?) | u32::from(read_u16(memory, at + 2)?) << 16)
-}
-
-fn undo_codes(
-    memory: &impl Memory,
-    registers: &mut Registers,
-    info: &Info,
-    offset: u64,
-) -> Option<()> {
-    let mut slot = 0;
-    while slot < u64::from(info.count) {
-        let at = info.codes_at + 2 * slot;
-        let done_at = u64::from(memory.image_byte(at)?);
-        let code = memory.image_byte(at + 1)?;
-        let (operation, operand) = (code & 15, usize::from(code >> 4));
-        let executed = done_at <= offset;
-        let argument = |n: u64| read_u16(memory, at + 2 * n).map(u64::from);
-        let rsp = registers.rsp();
-        slot += 1;
-        match operation {
-            0 if executed => {
-                registers.gpr[operand] = memory.stack_word(rsp)?;
-                registers.set_rsp(rsp + 8);
-            }
-            1 => {
-                let size = if operand == 0 {
-                    8 * argument(1)?
-                } else {
-                    argument(1)? | argument(2)? << 16
-                };
-                slot += if operand == 0 { 1 } else { 2 };
-                if executed {
-                    registers.set_rsp(rsp.wrapping_add(size));
-                }
-            }
-            2 if executed => registers.set_rsp(rsp + 8 * (operand as u64 + 1)),
-            3 if executed => {
-                let base = registers.gpr[usize::from(info.frame_register)];
-                registers.set_rsp(base.wrapping_sub(16 * u64::from(info.frame_offset)));
-            }
-            4 | 5 => {
-                let place = if operation == 4 {
-                    8 * argument(1)?
-                } else {
-                    argument(1)? | argument(2)? << 16
-                };
-                slot += u64::from(operation) - 3;
-                if executed {
-                    registers.gpr[operand] = memory.stack_word(rsp.wrapping_add(place))?;
-                }
-            }
-            // Vector registers do not matter for a stack trace.
-            6 | 8 => slot += 1,
-            7 | 9 => slot += 2,
-            10 if executed => {
-                let error_code = 8 * (operand as u64 & 1);
-                registers.rip = memory.stack_word(rsp + error_code)?;
-                registers.set_rsp(memory.stack_word(rsp + error_code + 24)?);
-                return None;
-            }
-            _ => {}
-        }
-    }
-    Some(())
+    Some(unwound)
 }
 
 #[cfg(test)]
@@ -176,6 +134,7 @@ mod tests {
     /// One function at 0x1000 with the given unwind information; a stack at 0x8000.
     struct Fake {
         unwind: Vec<u8>,
+        code: Vec<u8>,
         stack: Vec<u64>,
     }
 
@@ -184,8 +143,13 @@ mod tests {
             (0x1000..0x2000).contains(&rip).then_some(Function {
                 image_base: 0,
                 begin: 0x1000,
+                end: 0x2000,
                 unwind: 0x5000,
             })
+        }
+        fn code(&self, rip: u64) -> Option<Vec<u8>> {
+            let at = usize::try_from(rip.saturating_sub(0x1800)).ok()?;
+            self.code.get(at..).map(<[u8]>::to_vec)
         }
         fn image_byte(&self, address: u64) -> Option<u8> {
             self.unwind
@@ -203,6 +167,7 @@ mod tests {
     fn fake() -> Fake {
         Fake {
             unwind: vec![1, 5, 2, 0, 5, 0x32, 1, 0x30],
+            code: vec![0x90],
             stack: vec![0, 0, 0, 0, 0xB, 0x2222, 7],
         }
     }
@@ -252,5 +217,65 @@ mod tests {
         };
         registers.set_rsp(0x8000);
         assert!(step(&memory, &mut registers).is_none());
+    }
+
+    #[test]
+    fn the_rest_of_an_epilogue_is_carried_out() {
+        // pop rbx; ret
+        let mut memory = fake();
+        memory.code = vec![0x5B, 0xC3];
+        let mut registers = Registers {
+            rip: 0x1800,
+            ..Registers::default()
+        };
+        registers.set_rsp(0x8020);
+        step(&memory, &mut registers).expect("has a caller");
+        assert_eq!(
+            (registers.rip, registers.rsp(), registers.gpr[3]),
+            (0x2222, 0x8030, 0xB)
+        );
+    }
+
+    #[test]
+    fn a_handler_is_told_outside_the_prologue_only() {
+        let mut memory = fake();
+        // Both kinds of handler, at 0x1F00, with data behind it.
+        memory.unwind = vec![0x19, 5, 2, 0, 5, 0x32, 1, 0x30, 0, 0x1F, 0, 0, 9];
+        let mut registers = Registers {
+            rip: 0x1010,
+            ..Registers::default()
+        };
+        registers.set_rsp(0x8000);
+        let unwound = unwind(&memory, &mut registers).expect("has a caller");
+        let handler = unwound.handler.expect("has a handler");
+        assert_eq!((handler.routine, handler.data), (0x1F00, 0x500C));
+        assert_eq!(unwound.establisher, 0x8000);
+        let mut registers = Registers {
+            rip: 0x1001,
+            ..Registers::default()
+        };
+        registers.set_rsp(0x8020);
+        assert!(
+            unwind(&memory, &mut registers)
+                .expect("has a caller")
+                .handler
+                .is_none()
+        );
+    }
+
+    #[test]
+    fn saved_vector_registers_come_back() {
+        let mut memory = fake();
+        // movaps [rsp + 0x10], xmm6 (done at 9); sub rsp, 0x28 (done at 4).
+        memory.unwind = vec![1, 9, 3, 0, 9, 0x68, 1, 0, 4, 0x42, 0, 0];
+        memory.stack = vec![0, 0, 0x66, 0x77, 0, 0x2222];
+        let mut registers = Registers {
+            rip: 0x1010,
+            ..Registers::default()
+        };
+        registers.set_rsp(0x8000);
+        step(&memory, &mut registers).expect("has a caller");
+        assert_eq!(registers.rip, 0x2222);
+        assert_eq!(registers.xmm[6], 0x77 << 64 | 0x66);
     }
 }

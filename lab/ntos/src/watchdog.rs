@@ -1,30 +1,86 @@
-//! Stops a driver that never gives control back.
+//! Stops a driver that takes too long: never gives control back, or stays at
+//! raised IRQL.
 //!
-//! A timer on the host thread's processor time looks a few times per limit
-//! whether the scheduler has switched meanwhile. It fires into driver code as
-//! a signal, so that a loop without any kernel call is caught too.
+//! A timer on the host thread's processor time looks every [`LOOK`]. It fires
+//! into driver code as a signal, so that a loop without any kernel call is
+//! caught too. Processor time does not pass while the host runs others, so a
+//! loaded host brings no false alarm; the limits at raised IRQL are thousands
+//! of times what Windows asks of drivers, as are those of its own watchdog.
+//! A driver that is stepped instruction by instruction is slow for the lab's
+//! reasons: its time is not counted.
 #![expect(unsafe_code, reason = "timers and signals")]
 
 use std::cell::Cell;
 use std::sync::Once;
 use std::time::Duration;
 
+use lab_verifier::RuleId;
+use nt::ke::DISPATCH_LEVEL;
+
 use crate::fault;
-use crate::machine::try_current;
+use crate::layout::pending;
+use crate::machine::{Machine, try_current};
+use crate::sched::ThreadId;
 
 /// The watchdog's signal: nothing else in the lab uses it.
 const SIGNAL: i32 = libc::SIGVTALRM;
-/// How often per limit it looks.
-const LOOKS: u32 = 4;
+/// Processor time between two looks.
+const LOOK: Duration = Duration::from_millis(20);
+
+/// Processor time that a driver may take at raised IRQL in one go.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Limits {
+    /// One call of a DPC routine.
+    pub dpc: Duration,
+    /// One call of an interrupt routine.
+    pub isr: Duration,
+    /// A thread at `DISPATCH_LEVEL` or above.
+    pub raised: Duration,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            dpc: Duration::from_secs(2),
+            isr: Duration::from_secs(1),
+            raised: Duration::from_secs(4),
+        }
+    }
+}
 
 /// What the watchdog remembers of a machine.
-#[derive(Default)]
 pub(crate) struct Watch {
+    hang: u32,
+    dpc: u32,
+    isr: u32,
+    raised: u32,
     seen: Cell<u64>,
     looks: Cell<u32>,
+    /// The limit that ran out.
+    broken: Cell<RuleId>,
+    /// The spin lock acquired last, while it is held.
+    pub(crate) last_lock: Cell<u64>,
 }
 
 impl Watch {
+    pub(crate) fn new(hang: Duration, limits: Limits) -> Self {
+        let looks = |limit: Duration| {
+            let looks = limit.as_nanos().div_ceil(LOOK.as_nanos());
+            // The first look comes at any time of its interval.
+            u32::try_from(looks).unwrap_or(u32::MAX).saturating_add(1)
+        };
+        Self {
+            hang: looks(hang),
+            dpc: looks(limits.dpc),
+            isr: looks(limits.isr),
+            raised: looks(limits.raised),
+            seen: Cell::new(0),
+            looks: Cell::new(0),
+            broken: Cell::new(RuleId::Hang),
+            last_lock: Cell::new(0),
+        }
+    }
+
     /// Whether so many looks in a row have seen the same number of switches.
     fn is_stuck(&self, switches: u64) -> bool {
         if self.seen.replace(switches) != switches {
@@ -32,12 +88,12 @@ impl Watch {
             return false;
         }
         self.looks.set(self.looks.get().saturating_add(1));
-        self.looks.get() >= LOOKS
+        self.looks.get() >= self.hang
     }
 }
 
-/// Starts the timer of this host thread, once, with this limit of processor time.
-pub(crate) fn start(limit: Duration) {
+/// Starts the timer of this host thread, once.
+pub(crate) fn start() {
     thread_local! { static STARTED: Cell<bool> = const { Cell::new(false) }; }
     if STARTED.replace(true) {
         return;
@@ -63,10 +119,9 @@ pub(crate) fn start(limit: Duration) {
         // A host without processor-time timers: a driver that hangs then hangs the lab, as it says in the documentation.
         return;
     }
-    let look = limit / LOOKS;
     let look = libc::timespec {
-        tv_sec: libc::time_t::try_from(look.as_secs()).unwrap_or(libc::time_t::MAX),
-        tv_nsec: libc::c_long::from(look.subsec_nanos()),
+        tv_sec: 0,
+        tv_nsec: libc::c_long::from(LOOK.subsec_nanos()),
     };
     let period = libc::itimerspec {
         it_interval: look,
@@ -82,10 +137,104 @@ unsafe extern "C" fn on_timer(
     context: *mut libc::c_void,
 ) {
     let Some(machine) = try_current() else { return };
-    if !machine.watch.is_stuck(machine.switches.get()) {
+    let Some(rule) = machine.overdue_rule() else {
         return;
-    }
+    };
+    machine.watch.broken.set(rule);
     // SAFETY: the kernel passes a valid context to an SA_SIGINFO handler; it is ours until we return.
-    let gregs = unsafe { &mut (*context.cast::<libc::ucontext_t>()).uc_mcontext.gregs };
-    machine.on_watchdog(signal, gregs);
+    let context = unsafe { &mut (*context.cast::<libc::ucontext_t>()).uc_mcontext };
+    if !machine.on_watchdog(signal, context) && machine.running.get().is_some() {
+        machine.cpu().request(pending::OVERDUE);
+    }
+}
+
+impl Machine {
+    /// The rule that a look of the watchdog finds broken.
+    fn overdue_rule(&self) -> Option<RuleId> {
+        if self.stepper.is_on() {
+            return None;
+        }
+        let raised = self.running.get().and_then(|id| self.overdue_at_irql(id));
+        let stuck = self.watch.is_stuck(self.switches.get());
+        raised.or(stuck.then_some(RuleId::Hang))
+    }
+
+    fn overdue_at_irql(&self, id: ThreadId) -> Option<RuleId> {
+        if self.irql() < DISPATCH_LEVEL {
+            return None;
+        }
+        let ticks = &self.thread(id).ticks;
+        ticks.set(ticks.get().saturating_add(1));
+        let cpu = self.cpu();
+        let (limit, rule) = if cpu.in_isr.get() {
+            (self.watch.isr, RuleId::IsrTooLong)
+        } else if cpu.in_dpc.get() {
+            (self.watch.dpc, RuleId::DpcWatchdog)
+        } else if self.holds_lock(self.watch.last_lock.get()) {
+            (self.watch.raised, RuleId::SpinLockTooLong)
+        } else {
+            (self.watch.raised, RuleId::IrqlTooLong)
+        };
+        (ticks.get() >= limit).then_some(rule)
+    }
+
+    /// The running context's time at raised IRQL starts anew.
+    pub(crate) fn restart_raised_time(&self) {
+        if let Some(id) = self.running.get() {
+            self.thread(id).ticks.set(0);
+        }
+    }
+
+    /// The limit that ran out: rule, parameters as Windows has them, and words.
+    pub(crate) fn overdue_words(&self, rip: u64) -> (RuleId, [u64; 4], String) {
+        let rule = self.watch.broken.get();
+        let ms = |looks: u32| u64::from(looks - 1) * 20;
+        let watch = &self.watch;
+        let lock = watch.last_lock.get();
+        match rule {
+            RuleId::DpcWatchdog => (
+                rule,
+                [0, ms(watch.dpc), ms(watch.dpc), rip],
+                format!(
+                    "a DPC routine ran for {} ms of processor time",
+                    ms(watch.dpc)
+                ),
+            ),
+            RuleId::IsrTooLong => (
+                rule,
+                [0, ms(watch.isr), ms(watch.isr), rip],
+                format!(
+                    "an interrupt routine ran for {} ms of processor time",
+                    ms(watch.isr)
+                ),
+            ),
+            RuleId::IrqlTooLong => (
+                rule,
+                [1, ms(watch.raised), rip, 0],
+                format!(
+                    "{} ms of processor time at DISPATCH_LEVEL or above",
+                    ms(watch.raised)
+                ),
+            ),
+            RuleId::SpinLockTooLong => (
+                rule,
+                [1, ms(watch.raised), rip, lock],
+                format!(
+                    "spin lock {lock:#x} held for {} ms of processor time",
+                    ms(watch.raised)
+                ),
+            ),
+            _ => (
+                RuleId::Hang,
+                [rip, 0, 0, 0],
+                "the driver ran for longer than the limit without giving control back".into(),
+            ),
+        }
+    }
+
+    /// Stops at a limit that ran out during the kernel call under way.
+    pub(crate) fn overdue(&self) -> ! {
+        let (rule, parameters, what) = self.overdue_words(self.call_site());
+        self.violate(rule, parameters, what)
+    }
 }

@@ -116,6 +116,21 @@ rules! {
     PoolLeak "pool-leak" DRIVER_VERIFIER_DETECTED_VIOLATION / 0x62:
         "The driver unloaded without freeing pool.";
         "Free every block on unload and on every failing path of DriverEntry."
+    UnhandledException "unhandled-exception" KMODE_EXCEPTION_NOT_HANDLED:
+        "An exception was raised that no handler of the driver wants.";
+        "Put calls that raise (ProbeForRead, MmProbeAndLockPages, ExRaiseStatus …) into a __try block."
+    PoolUnderrun "pool-underrun" DRIVER_PAGE_FAULT_BEYOND_END_OF_ALLOCATION:
+        "The driver touched memory before the start of a pool block.";
+        "Check the offset against the block's start."
+    UserMemoryUnprobed "user-memory-unprobed" DRIVER_VERIFIER_DETECTED_VIOLATION:
+        "The driver touched a user program's buffer by an address that it neither probed nor locked.";
+        "ProbeForRead or ProbeForWrite first, or lock the pages with MmProbeAndLockPages: the address may be a kernel one."
+    UserMemoryUnguarded "user-memory-unguarded" DRIVER_VERIFIER_DETECTED_VIOLATION:
+        "The driver touched a user program's memory outside any __try block.";
+        "Guard every access: the program can unmap the memory at any time."
+    PagedMemoryAtDispatch "paged-memory-at-dispatch" DRIVER_IRQL_NOT_LESS_OR_EQUAL:
+        "The driver touched paged memory at DISPATCH_LEVEL or above.";
+        "Use nonpaged pool, and keep code that runs at DISPATCH_LEVEL out of PAGE sections."
     IrqlContract "irql-contract" DRIVER_VERIFIER_DETECTED_VIOLATION:
         "The driver called a kernel function at an IRQL that its contract forbids.";
         "The report names the function and the IRQLs at which it may be called."
@@ -221,12 +236,36 @@ rules! {
     RegistrationLeft "registration-left" DRIVER_UNLOADED_WITHOUT_CANCELLING_PENDING_OPERATIONS:
         "The driver unloaded and left a callback registered, or a lock or list of its own that the kernel keeps track of.";
         "Unregister every callback and provider; delete every resource and lookaside list."
+    InterruptLeft "interrupt-left" DRIVER_UNLOADED_WITHOUT_CANCELLING_PENDING_OPERATIONS:
+        "The driver unloaded with an interrupt connected.";
+        "IoDisconnectInterrupt every interrupt, and take the profile handler back, on unload."
     InsecureDevice "insecure-device" DRIVER_VERIFIER_DETECTED_VIOLATION:
         "A device that user programs can open has no FILE_DEVICE_SECURE_OPEN, or no security descriptor of its own.";
         "Create it with FILE_DEVICE_SECURE_OPEN and a descriptor that names who may open it."
+    CancelIgnored "cancel-ignored" DRIVER_VERIFIER_DETECTED_VIOLATION / 0x135:
+        "A request was cancelled and did not complete.";
+        "Set a cancel routine before marking a request pending, and complete the request in it."
+    FootprintGrowth "footprint-growth" DRIVER_VERIFIER_DETECTED_VIOLATION / 0x62:
+        "Each load and unload of the driver leaves the machine holding more.";
+        "Give back on unload everything that was taken since DriverEntry."
+    WorkerLost "worker-lost" DRIVER_VERIFIER_DETECTED_VIOLATION:
+        "The process that ran the driver died or went silent: the driver destroyed the lab's own memory, or the lab failed.";
+        "Replay the case; the parameters are the signal or exit code. A wild write is the likeliest cause."
     HostFault "lab-internal" DRIVER_VERIFIER_DETECTED_VIOLATION:
         "The lab itself failed while serving the driver; the driver may be innocent.";
         "Report it with the driver and the command line."
+    DpcWatchdog "dpc-watchdog" DPC_WATCHDOG_VIOLATION / 0x0:
+        "A DPC routine ran for longer than the limit.";
+        "Windows asks for at most 100 microseconds: hand long work to a work item or a thread."
+    IsrTooLong "isr-too-long" DPC_WATCHDOG_VIOLATION / 0x0:
+        "An interrupt routine ran for longer than the limit.";
+        "Windows asks for at most 25 microseconds: leave the work to a DPC."
+    IrqlTooLong "irql-too-long" DPC_WATCHDOG_VIOLATION / 0x1:
+        "The driver stayed at DISPATCH_LEVEL or above for longer than the limit.";
+        "Lower the IRQL between pieces of long work."
+    SpinLockTooLong "spin-lock-held-too-long" DPC_WATCHDOG_VIOLATION / 0x1:
+        "The driver held a spin lock for longer than the limit.";
+        "Windows asks for at most 25 microseconds: do the work outside the lock."
     Hang "hang" THREAD_STUCK_IN_DEVICE_DRIVER:
         "The driver ran for longer than the limit without giving control back.";
         "Look for a loop that waits for something only another processor or interrupt can change."

@@ -4,43 +4,47 @@
 use std::cmp::Ordering;
 use std::ptr;
 
-use super::exports;
+use super::{exports, touch};
 use crate::format::{format_narrow, format_wide};
 use crate::guest;
 
 exports! {
     crt;
 
-    fn memcpy(dest: *mut u8, src: *const u8, count: usize) -> *mut u8 { guest::copy(src, dest, count); dest }
-    fn memmove(dest: *mut u8, src: *const u8, count: usize) -> *mut u8 { guest::copy(src, dest, count); dest }
-    fn memset(dest: *mut u8, c: i32, count: usize) -> *mut u8 { guest::set_bytes(dest, c.to_le_bytes()[0], count); dest }
+    fn memcpy(dest: *mut u8, src: *const u8, count: usize) -> *mut u8 { touch(move || { guest::copy(src, dest, count); dest }) }
+    fn memmove(dest: *mut u8, src: *const u8, count: usize) -> *mut u8 { touch(move || { guest::copy(src, dest, count); dest }) }
+    fn memset(dest: *mut u8, c: i32, count: usize) -> *mut u8 { touch(move || { guest::set_bytes(dest, c.to_le_bytes()[0], count); dest }) }
     fn memcmp(buf1: *const u8, buf2: *const u8, count: usize) -> i32 {
-        let differing = (0..count).map(|index| (at(buf1, index), at(buf2, index))).find(|(a, b)| a != b);
-        differing.map_or(0, |(a, b)| sign(a.cmp(&b)))
+        touch(move || {
+            let differing = (0..count).map(|index| (at(buf1, index), at(buf2, index))).find(|(a, b)| a != b);
+            differing.map_or(0, |(a, b)| sign(a.cmp(&b)))
+        })
     }
-    fn strlen(str: *const u8) -> usize { length(str) }
-    fn strcmp(string1: *const u8, string2: *const u8) -> i32 { compare(string1, string2, usize::MAX, |c| c) }
-    fn strncmp(string1: *const u8, string2: *const u8, count: usize) -> i32 { compare(string1, string2, count, |c| c) }
-    fn _stricmp(string1: *const u8, string2: *const u8) -> i32 { compare(string1, string2, usize::MAX, |c| c.to_ascii_lowercase()) }
-    fn strcpy(dest: *mut u8, src: *const u8) -> *mut u8 { guest::copy(src, dest, length(src) + 1); dest }
-    fn strncpy(dest: *mut u8, src: *const u8, count: usize) -> *mut u8 { copy_padded(dest, src, count) }
-    fn strstr(str: *const u8, search: *const u8) -> *mut u8 { find(str, search) }
-    fn strchr(str: *const u8, c: i32) -> *mut u8 { first(str, c.to_le_bytes()[0]) }
-    fn strrchr(str: *const u8, c: i32) -> *mut u8 { last(str, c.to_le_bytes()[0]) }
-    fn wcslen(str: *const u16) -> usize { length(str) }
-    fn wcscmp(string1: *const u16, string2: *const u16) -> i32 { compare(string1, string2, usize::MAX, |c| c) }
-    fn wcsncmp(string1: *const u16, string2: *const u16, count: usize) -> i32 { compare(string1, string2, count, |c| c) }
-    fn _wcsicmp(string1: *const u16, string2: *const u16) -> i32 { compare(string1, string2, usize::MAX, lower) }
-    fn _wcsnicmp(string1: *const u16, string2: *const u16, count: usize) -> i32 { compare(string1, string2, count, lower) }
-    fn wcscpy(dest: *mut u16, src: *const u16) -> *mut u16 { guest::copy(src, dest, length(src) + 1); dest }
-    fn wcsncpy(dest: *mut u16, src: *const u16, count: usize) -> *mut u16 { copy_padded(dest, src, count) }
+    fn strlen(str: *const u8) -> usize { touch(move || length(str)) }
+    fn strcmp(string1: *const u8, string2: *const u8) -> i32 { touch(move || compare(string1, string2, usize::MAX, |c| c)) }
+    fn strncmp(string1: *const u8, string2: *const u8, count: usize) -> i32 { touch(move || compare(string1, string2, count, |c| c)) }
+    fn _stricmp(string1: *const u8, string2: *const u8) -> i32 { touch(move || compare(string1, string2, usize::MAX, |c| c.to_ascii_lowercase())) }
+    fn strcpy(dest: *mut u8, src: *const u8) -> *mut u8 { touch(move || { guest::copy(src, dest, length(src) + 1); dest }) }
+    fn strncpy(dest: *mut u8, src: *const u8, count: usize) -> *mut u8 { touch(move || copy_padded(dest, src, count)) }
+    fn strstr(str: *const u8, search: *const u8) -> *mut u8 { touch(move || find(str, search)) }
+    fn strchr(str: *const u8, c: i32) -> *mut u8 { touch(move || first(str, c.to_le_bytes()[0])) }
+    fn strrchr(str: *const u8, c: i32) -> *mut u8 { touch(move || last(str, c.to_le_bytes()[0])) }
+    fn wcslen(str: *const u16) -> usize { touch(move || length(str)) }
+    fn wcscmp(string1: *const u16, string2: *const u16) -> i32 { touch(move || compare(string1, string2, usize::MAX, |c| c)) }
+    fn wcsncmp(string1: *const u16, string2: *const u16, count: usize) -> i32 { touch(move || compare(string1, string2, count, |c| c)) }
+    fn _wcsicmp(string1: *const u16, string2: *const u16) -> i32 { touch(move || compare(string1, string2, usize::MAX, lower)) }
+    fn _wcsnicmp(string1: *const u16, string2: *const u16, count: usize) -> i32 { touch(move || compare(string1, string2, count, lower)) }
+    fn wcscpy(dest: *mut u16, src: *const u16) -> *mut u16 { touch(move || { guest::copy(src, dest, length(src) + 1); dest }) }
+    fn wcsncpy(dest: *mut u16, src: *const u16, count: usize) -> *mut u16 { touch(move || copy_padded(dest, src, count)) }
     fn wcscat(dest: *mut u16, src: *const u16) -> *mut u16 {
-        guest::copy(src, dest.wrapping_add(length(dest)), length(src) + 1);
-        dest
+        touch(move || {
+            guest::copy(src, dest.wrapping_add(length(dest)), length(src) + 1);
+            dest
+        })
     }
-    fn wcschr(str: *const u16, c: u16) -> *mut u16 { first(str, c) }
-    fn wcsrchr(str: *const u16, c: u16) -> *mut u16 { last(str, c) }
-    fn wcsstr(str: *const u16, search: *const u16) -> *mut u16 { find(str, search) }
+    fn wcschr(str: *const u16, c: u16) -> *mut u16 { touch(move || first(str, c)) }
+    fn wcsrchr(str: *const u16, c: u16) -> *mut u16 { touch(move || last(str, c)) }
+    fn wcsstr(str: *const u16, search: *const u16) -> *mut u16 { touch(move || find(str, search)) }
     fn vsprintf(buffer: *mut u8, format: *const u8, args: *const usize) -> i32 { put(buffer, usize::MAX, &format_narrow(format, args)) }
     fn _vsnprintf(buffer: *mut u8, count: usize, format: *const u8, args: *const usize) -> i32 { put(buffer, count, &format_narrow(format, args)) }
     fn _vsnwprintf(buffer: *mut u16, count: usize, format: *const u16, args: *const usize) -> i32 { put(buffer, count, &format_wide(format, args)) }

@@ -2,17 +2,16 @@
 
 use nt::Variable;
 
+use crate::exports::hal_dispatch::hal_dispatch;
 use crate::machine::Machine;
+use crate::memory::USER_END;
 use crate::object::Kind;
 use crate::process::SYSTEM_PROCESS;
 use crate::security::se_exports;
 use crate::shared_page::BUILD;
 
-/// Highest user-mode address that probing accepts on 64-bit Windows.
-pub(crate) const USER_PROBE_ADDRESS: u64 = 0x7FFF_FFFF_0000;
-
-/// Where the system's half of the address space begins on 64-bit Windows.
-const SYSTEM_RANGE_START: u64 = 0xFFFF_8000_0000_0000;
+/// First address that probing refuses: as on Windows, 64 KiB below the end of the user's part.
+pub(crate) const USER_PROBE_ADDRESS: u64 = USER_END - 0x1_0000;
 
 /// The variables of a machine: one word each, in the order of [`Variable::ALL`].
 #[derive(Default)]
@@ -54,6 +53,17 @@ impl Machine {
     /// Address of an exported variable.
     pub(crate) fn variable(&self, name: &str) -> Option<u64> {
         let variable = Variable::by_name(name)?;
+        if variable == Variable::HalDispatchTable {
+            return Some(hal_dispatch());
+        }
+        if matches!(
+            variable,
+            Variable::MmUserProbeAddress
+                | Variable::MmHighestUserAddress
+                | Variable::MmSystemRangeStart
+        ) {
+            self.probes_inline.set(true);
+        }
         let mut resources = self.resources.borrow_mut();
         let words = &mut resources.variables.words;
         if words.is_empty() {
@@ -79,13 +89,15 @@ impl Machine {
             Variable::PsInitialSystemProcess => self.process(SYSTEM_PROCESS).unwrap_or_default(),
             Variable::MmUserProbeAddress => USER_PROBE_ADDRESS,
             Variable::MmHighestUserAddress => USER_PROBE_ADDRESS - 1,
+            Variable::MmSystemRangeStart => USER_END,
             Variable::NtBuildNumber => u64::from(BUILD),
             Variable::KeNumberProcessors => u64::from(self.processors_in(0)),
-            Variable::MmSystemRangeStart => SYSTEM_RANGE_START,
             Variable::KdDebuggerNotPresent | Variable::Mm64BitPhysicalAddress => 1,
             Variable::InitSafeBootMode
             | Variable::KdDebuggerEnabled
             | Variable::NlsMbCodePageTag => 0,
+            // The structure itself, not a pointer: see `variable`.
+            Variable::HalDispatchTable => 0,
             Variable::SeExports => se_exports(),
         }
     }

@@ -25,7 +25,7 @@ use nt::ex::{
 use nt::ke::{APC_LEVEL, KSPIN_LOCK};
 use nt::status::STATUS_SUCCESS;
 
-use super::{data, exports};
+use super::exports;
 use crate::guest::{self, field, get, set};
 use crate::machine::{Machine, current};
 use crate::pool::{Block, FreeError, Owner, tag_text};
@@ -70,7 +70,7 @@ exports! {
         set!(FastMutex, Count = 0);
         set!(FastMutex, Owner = thread as *mut c_void);
         set!(FastMutex, OldIrql = u32::from(old));
-        machine.cpu().set_irql(APC_LEVEL);
+        machine.set_irql(APC_LEVEL);
     }
     fn ExReleaseFastMutex(FastMutex: *mut FAST_MUTEX) {
         let machine = current();
@@ -166,8 +166,8 @@ exports! {
         current().notify_callback(CallbackObject as u64, Argument1 as u64, Argument2 as u64);
     }
 
-    fn ProbeForRead(Address: *const c_void, Length: usize, Alignment: u32) { current().probe(Address as u64, Length, Alignment) }
-    fn ProbeForWrite(Address: *mut c_void, Length: usize, Alignment: u32) { current().probe(Address as u64, Length, Alignment) }
+    fn ProbeForRead(Address: *const c_void, Length: usize, Alignment: u32) { current().probe_for_read(Address as u64, Length, Alignment) }
+    fn ProbeForWrite(Address: *mut c_void, Length: usize, Alignment: u32) { current().probe_for_write(Address as u64, Length, Alignment) }
     fn ExGetPreviousMode() -> i8 {
         // A client's request comes from a user program; the system process has none.
         let machine = current();
@@ -210,29 +210,13 @@ impl Machine {
         if self.must_fail() {
             return 0;
         }
+        if paged {
+            self.paging.became_resident();
+        }
         self.pool
             .borrow_mut()
             .allocate(size as u64, tag, paged, Owner::Driver, site)
             .unwrap_or(0)
-    }
-
-    /// Stops when a range can't be a user program's, or is not aligned, or not mapped.
-    fn probe(&self, address: u64, len: usize, alignment: u32) {
-        let wrong = match address.checked_add(len as u64) {
-            _ if len == 0 => return,
-            _ if address & u64::from(alignment.max(1) - 1) != 0 => "not aligned",
-            Some(end) if end <= data::USER_PROBE_ADDRESS => {
-                if self.is_readable(address) && self.is_readable(end - 1) {
-                    return;
-                }
-                "not mapped"
-            }
-            _ => "not in a user program's memory",
-        };
-        let what = format!(
-            "{len} bytes at {address:#x} were probed that are {wrong}; the lab raises no exceptions yet"
-        );
-        self.violate(RuleId::PageFault, [address, len as u64, 0, 0], what);
     }
 
     pub(crate) fn free_pool(&self, address: u64, tag: u32) {

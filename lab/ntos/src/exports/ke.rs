@@ -17,8 +17,8 @@ use nt::base::{GROUP_AFFINITY, HANDLE, PROCESSOR_NUMBER};
 use nt::ke::{
     DISPATCH_LEVEL, EVENT_NOTIFICATION_OBJECT, EVENT_SYNCHRONIZATION_OBJECT, IPI_LEVEL, KAFFINITY,
     KAPC_STATE, KDEFERRED_ROUTINE, KDPC, KEVENT, KIPI_BROADCAST_WORKER, KIRQL, KMUTANT, KPRIORITY,
-    KSEMAPHORE, KSPIN_LOCK, KSYNCHRONIZE_ROUTINE, KTIMER, MUTANT_OBJECT, SEMAPHORE_OBJECT,
-    THREAD_WAIT_OBJECTS, TIMER_NOTIFICATION_OBJECT, TIMER_SYNCHRONIZATION_OBJECT,
+    KSEMAPHORE, KSPIN_LOCK, KTIMER, MUTANT_OBJECT, SEMAPHORE_OBJECT, THREAD_WAIT_OBJECTS,
+    TIMER_NOTIFICATION_OBJECT, TIMER_SYNCHRONIZATION_OBJECT,
 };
 use nt::status::{STATUS_INVALID_PARAMETER, STATUS_SUCCESS};
 
@@ -267,9 +267,6 @@ exports! {
         let machine = current();
         machine.must_hold(Held::AttachedProcess, ApcState as u64);
         machine.enter_process(get!(ApcState, Process) as u64);
-    }
-    fn KeSynchronizeExecution(Interrupt: *mut c_void, _SynchronizeRoutine: KSYNCHRONIZE_ROUTINE, _SynchronizeContext: *mut c_void) -> u8 {
-        current().violate(RuleId::BadObject, [Interrupt as u64, 0, 0, 0], "not an interrupt that was connected".into())
     }
     fn KeGetCurrentThread() -> HANDLE { current().current_thread_object() as HANDLE }
 

@@ -10,7 +10,7 @@ use std::ptr;
 
 use lab_verifier::RuleId;
 use nt::base::UNICODE_STRING;
-use nt::mm::{MDL, MDL_MAPPED_TO_SYSTEM_VA, MDL_PAGES_LOCKED, MDL_SOURCE_IS_NONPAGED_POOL};
+use nt::mm::{MDL, MDL_MAPPED_TO_SYSTEM_VA, MDL_SOURCE_IS_NONPAGED_POOL};
 
 use super::exports;
 use crate::guest::{get, set};
@@ -43,25 +43,8 @@ exports! {
         set!(MemoryDescriptorList, MdlFlags = get!(MemoryDescriptorList, MdlFlags) | MDL_SOURCE_IS_NONPAGED_POOL);
         set!(MemoryDescriptorList, MappedSystemVa = address as *mut c_void);
     }
-    fn MmProbeAndLockPages(MemoryDescriptorList: *mut MDL, _AccessMode: i8, _Operation: i32) {
-        let machine = current();
-        let flags = get!(MemoryDescriptorList, MdlFlags);
-        let address = get!(MemoryDescriptorList, StartVa) as u64 + u64::from(get!(MemoryDescriptorList, ByteOffset));
-        if flags & MDL_PAGES_LOCKED != 0 {
-            machine.violate(RuleId::BadObject, [MemoryDescriptorList as u64, 0, 0, 0], "the pages of an MDL were locked twice".into());
-        }
-        if !machine.is_readable(address) {
-            machine.violate(RuleId::PageFault, [address, 0, 0, 0], format!("pages at {address:#x} can't be locked; the lab raises no exceptions yet"));
-        }
-        set!(MemoryDescriptorList, MdlFlags = flags | MDL_PAGES_LOCKED);
-    }
-    fn MmUnlockPages(MemoryDescriptorList: *mut MDL) {
-        let flags = get!(MemoryDescriptorList, MdlFlags);
-        if flags & MDL_PAGES_LOCKED == 0 {
-            current().violate(RuleId::BadObject, [MemoryDescriptorList as u64, 0, 0, 0], "the pages of an MDL were unlocked that are not locked".into());
-        }
-        set!(MemoryDescriptorList, MdlFlags = flags & !(MDL_PAGES_LOCKED | MDL_MAPPED_TO_SYSTEM_VA));
-    }
+    fn MmProbeAndLockPages(MemoryDescriptorList: *mut MDL, AccessMode: i8, _Operation: i32) { current().lock_pages(MemoryDescriptorList, AccessMode) }
+    fn MmUnlockPages(MemoryDescriptorList: *mut MDL) { current().unlock_pages(MemoryDescriptorList) }
     fn MmMapLockedPagesSpecifyCache(MemoryDescriptorList: *mut MDL, _AccessMode: i8, _CacheType: i32, _RequestedAddress: *mut c_void, _BugCheckOnFailure: u32, _Priority: u32) -> *mut c_void {
         let machine = current();
         if machine.must_fail() {

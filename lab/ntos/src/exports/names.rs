@@ -275,6 +275,7 @@ fn type_name(kind: Kind) -> &'static str {
         Kind::Token => "Token",
         Kind::Directory => "Directory",
         Kind::SymbolicLink => "SymbolicLink",
+        Kind::Interrupt => "Interrupt",
     }
 }
 

@@ -1,4 +1,4 @@
-//! `Io…`: interrupts, interfaces, notifications, WMI, the error log.
+//! `Io…`: interfaces, notifications, WMI, the error log.
 #![expect(
     unsafe_code,
     non_snake_case,
@@ -14,11 +14,10 @@ use lab_verifier::RuleId;
 use nt::NTSTATUS;
 use nt::base::{GUID, UNICODE_STRING};
 use nt::irp::{DEVICE_OBJECT, DRIVER_OBJECT};
-use nt::ke::KSPIN_LOCK;
 use nt::pnp::{
     DRIVER_NOTIFICATION_CALLBACK_ROUTINE, ERROR_LOG_MAXIMUM_SIZE,
     EventCategoryHardwareProfileChange, EventCategoryTargetDeviceChange, IO_ERROR_LOG_PACKET,
-    KSERVICE_ROUTINE, WMIREG_ACTION_BLOCK_IRPS, WMIREG_ACTION_DEREGISTER, WMIREG_ACTION_REGISTER,
+    WMIREG_ACTION_BLOCK_IRPS, WMIREG_ACTION_DEREGISTER, WMIREG_ACTION_REGISTER,
 };
 use nt::status::{
     STATUS_INSUFFICIENT_RESOURCES, STATUS_INVALID_PARAMETER, STATUS_OBJECT_NAME_EXISTS,
@@ -40,13 +39,6 @@ const WMIREG_FLAGS: u32 = 0xFFFF_0000;
 exports! {
     pnp;
 
-    fn IoConnectInterrupt(InterruptObject: *mut *mut c_void, _ServiceRoutine: KSERVICE_ROUTINE, _ServiceContext: *mut c_void, _SpinLock: *mut KSPIN_LOCK, _Vector: u32, _Irql: u8, _SynchronizeIrql: u8, _InterruptMode: i32, _ShareVector: u8, _ProcessorEnableMask: usize, _FloatingSave: u8) -> NTSTATUS {
-        guest::write(InterruptObject, ptr::null_mut());
-        STATUS_INVALID_PARAMETER
-    }
-    fn IoDisconnectInterrupt(InterruptObject: *mut c_void) {
-        current().violate(RuleId::BadObject, [InterruptObject as u64, 0, 0, 0], "an interrupt was disconnected that was never connected".into())
-    }
     fn IoGetDmaAdapter(PhysicalDeviceObject: *mut DEVICE_OBJECT, _DeviceDescription: *mut c_void, _NumberOfMapRegisters: *mut u32) -> *mut c_void {
         // Null is a legal "physical device": that of a bus without enumeration.
         if !PhysicalDeviceObject.is_null() {

@@ -18,7 +18,7 @@ use nt::status::{
     STATUS_SUCCESS,
 };
 
-use super::exports;
+use super::{exports, touch};
 use crate::guest::{self, get, set};
 use crate::machine::{Machine, current};
 use crate::pool::Owner;
@@ -119,9 +119,11 @@ exports! {
         append(String, &units)
     }
     fn RtlCompareMemory(Source1: *const u8, Source2: *const u8, Length: usize) -> usize {
-        (0..Length)
-            .position(|index| guest::read(Source1.wrapping_add(index)) != guest::read(Source2.wrapping_add(index)))
-            .unwrap_or(Length)
+        touch(move || {
+            (0..Length)
+                .position(|index| guest::read(Source1.wrapping_add(index)) != guest::read(Source2.wrapping_add(index)))
+                .unwrap_or(Length)
+        })
     }
     fn RtlUnicodeStringToInteger(String: *const UNICODE_STRING, Base: u32, Value: *mut u32) -> NTSTATUS {
         if ![0, 2, 8, 10, 16].contains(&Base) {

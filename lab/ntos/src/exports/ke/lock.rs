@@ -4,6 +4,7 @@ use lab_verifier::RuleId;
 use nt::ke::{APC_LEVEL, DISPATCH_LEVEL, HIGH_LEVEL, KIRQL, KSPIN_LOCK};
 
 use crate::guest;
+use crate::layout::pending;
 use crate::machine::Machine;
 
 impl Machine {
@@ -17,7 +18,7 @@ impl Machine {
                 format!("the IRQL was raised from {old} to {irql}"),
             );
         }
-        self.cpu().set_irql(irql);
+        self.set_irql(irql);
         old
     }
 
@@ -31,9 +32,13 @@ impl Machine {
                 format!("the IRQL was lowered from {old} to {irql}"),
             );
         }
-        self.cpu().set_irql(irql);
-        if irql < DISPATCH_LEVEL && !self.cpu().dpcs.borrow().is_empty() {
-            self.cpu().set_pending(1);
+        self.set_irql(irql);
+        if irql < DISPATCH_LEVEL {
+            self.restart_raised_time();
+        }
+        let dpcs = irql < DISPATCH_LEVEL && !self.cpu().dpcs.borrow().is_empty();
+        if dpcs || self.raised.get() > 0 {
+            self.cpu().request(pending::SCHEDULE);
         }
     }
 
@@ -65,6 +70,12 @@ impl Machine {
             self.spin(lock as u64);
         }
         guest::write(lock, self.lock_owner());
+        self.watch.last_lock.set(lock as u64);
+    }
+
+    /// Whether the running processor holds a spin lock.
+    pub(crate) fn holds_lock(&self, lock: u64) -> bool {
+        lock != 0 && guest::read(lock as *const KSPIN_LOCK) == self.lock_owner()
     }
 
     pub(crate) fn try_acquire(&self, lock: *mut KSPIN_LOCK) -> bool {
@@ -88,6 +99,7 @@ impl Machine {
             );
         }
         guest::write(lock, 0);
+        self.watch.last_lock.set(0);
         self.wake_spinners(lock as u64);
     }
 }

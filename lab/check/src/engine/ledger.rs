@@ -1,0 +1,311 @@
+//! What a check has seen so far.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use lab_verifier::RuleId;
+
+use super::Request;
+use crate::bench::{Outcome, Series};
+use crate::case::{Call, Case};
+use crate::found::{Found, Key, Spot};
+use crate::report::{
+    CheckReport, Confirmation, DriverIdentity, Reported, ScenarioReport, Verdict,
+};
+use crate::scenario::{Effort, Scenario};
+use crate::worker::{End, Lost, Ready};
+
+/// Different findings that are kept.
+const MAX_FINDINGS: usize = 200;
+/// Accepted requests of a code that are kept.
+const MAX_ACCEPTED: usize = 3;
+/// Samples of a plot that are kept.
+const MAX_SAMPLES: usize = 4096;
+
+pub(super) struct Ledger {
+    ready: Ready,
+    scenarios: Vec<ScenarioReport>,
+    findings: Vec<Reported>,
+    by_key: BTreeMap<Key, usize>,
+    /// Codes over which a machine stopped.
+    fatal_codes: BTreeSet<u32>,
+    /// Requests that the driver accepted, by their code.
+    accepted: BTreeMap<u32, BTreeSet<Call>>,
+    warnings: BTreeSet<String>,
+    unsupported: BTreeSet<String>,
+    could_not_run: Option<String>,
+    series: Series,
+    cases: u64,
+    workers_lost: u64,
+}
+
+impl Ledger {
+    pub(super) fn new(ready: Ready) -> Self {
+        let mut ledger = Self {
+            scenarios: Vec::new(),
+            findings: Vec::new(),
+            by_key: BTreeMap::new(),
+            fatal_codes: BTreeSet::new(),
+            accepted: BTreeMap::new(),
+            warnings: BTreeSet::new(),
+            unsupported: BTreeSet::new(),
+            could_not_run: None,
+            series: Series::default(),
+            cases: 0,
+            workers_lost: 0,
+            ready,
+        };
+        ledger.survey();
+        ledger
+    }
+
+    /// What the first load has shown.
+    fn survey(&mut self) {
+        let survey = self.ready.survey.clone();
+        if let Some(import) = &survey.unsupported {
+            self.could_not_run = Some(format!("DriverEntry or DriverUnload: {import}"));
+        }
+        self.could_not_run = self.could_not_run.take().or(survey.could_not_run.clone());
+        self.absorb(&survey);
+        let case = Case::of("load-unload");
+        for found in survey.findings {
+            self.add(&case, found);
+        }
+        let interface = &self.ready.interface;
+        if self.could_not_run.is_none() && interface.paths.is_empty() && !survey.stopped {
+            let why = if interface.adds_devices {
+                "its devices come from plug and play"
+            } else {
+                "it makes no device with a name"
+            };
+            self.warnings.insert(format!("only loading and unloading was checked: {why}"));
+        }
+        if !self.ready.checksum_is_right && self.ready.survey != Outcome::default() {
+            let warning = "the checksum in the header is wrong: Windows refuses to load the driver";
+            self.warnings.insert(warning.to_owned());
+        }
+    }
+
+    fn absorb(&mut self, outcome: &Outcome) {
+        self.warnings.extend(outcome.warnings.iter().cloned());
+        self.unsupported.extend(outcome.unsupported.iter().cloned());
+    }
+
+    pub(super) fn could_not_run(&self) -> Option<&str> {
+        self.could_not_run.as_deref()
+    }
+
+    /// The worker died while it loaded the driver for the first time.
+    pub(super) fn lost_at_start(&mut self, lost: &Lost) {
+        self.workers_lost += 1;
+        self.add(&Case::of("load-unload"), found_lost(lost));
+    }
+
+    pub(super) fn meet(&mut self, scenario: &dyn Scenario) {
+        self.scenarios.push(ScenarioReport {
+            name: scenario.name().to_owned(),
+            about: scenario.about().to_owned(),
+            ..ScenarioReport::default()
+        });
+    }
+
+    fn of(&mut self, scenario: &str) -> Option<&mut ScenarioReport> {
+        self.scenarios.iter_mut().find(|report| report.name == scenario)
+    }
+
+    /// A case that there was no time for.
+    pub(super) fn skip(&mut self, case: &Case) {
+        if let Some(report) = self.of(&case.scenario) {
+            report.skipped += 1;
+        }
+    }
+
+    /// Books what became of a case.
+    pub(super) fn book(&mut self, case: &Case, result: &Result<Outcome, Lost>, took: Duration) {
+        self.cases += 1;
+        let nanoseconds = u64::try_from(took.as_nanos()).unwrap_or(u64::MAX);
+        if let Some(report) = self.of(&case.scenario) {
+            report.cases += 1;
+            report.ns += nanoseconds;
+        }
+        let stopped = match result {
+            Ok(outcome) => {
+                self.book_outcome(case, outcome);
+                outcome.stopped
+            }
+            Err(lost) => {
+                self.workers_lost += 1;
+                self.add(case, found_lost(lost));
+                true
+            }
+        };
+        if let ([call], true) = (case.calls.as_slice(), stopped) {
+            self.fatal_codes.insert(call.code);
+        }
+    }
+
+    fn book_outcome(&mut self, case: &Case, outcome: &Outcome) {
+        self.absorb(outcome);
+        if let Some(report) = self.of(&case.scenario) {
+            report.steps += u64::from(outcome.steps);
+            report.requests += outcome.requests;
+            report.accepted += outcome.accepted;
+            report.could_not_run += u64::from(outcome.could_not_run.is_some());
+        }
+        for call in &outcome.accepted_calls {
+            let known = self.accepted.entry(call.code).or_default();
+            if known.len() < MAX_ACCEPTED {
+                known.insert(*call);
+            }
+        }
+        extend(&mut self.series.cycle_ns, &outcome.series.cycle_ns);
+        extend(&mut self.series.pool_bytes, &outcome.series.pool_bytes);
+        if let Some(why) = &outcome.could_not_run {
+            self.warnings.insert(format!("{}: {why}", case.scenario));
+        }
+        // A case that ends at a stop is as long as it was: replaying goes no further.
+        let mut case = case.clone();
+        if outcome.stopped && outcome.steps < case.iterations {
+            case.iterations = outcome.steps + 1;
+        }
+        for found in &outcome.findings {
+            self.add(&case, found.clone());
+        }
+    }
+
+    fn add(&mut self, case: &Case, found: Found) {
+        let key = found.key();
+        let count = found.count;
+        if let Some(&index) = self.by_key.get(&key) {
+            self.findings[index].count += count;
+            return;
+        }
+        if self.findings.len() >= MAX_FINDINGS {
+            self.warnings.insert(format!("more than {MAX_FINDINGS} different findings: the rest is not listed"));
+            return;
+        }
+        if let Some(report) = self.of(&case.scenario) {
+            report.findings += 1;
+        }
+        self.by_key.insert(key, self.findings.len());
+        self.findings.push(Reported {
+            count,
+            case: case.clone(),
+            confirmation: Confirmation::NotTried,
+            replay: None,
+            found,
+        });
+    }
+
+    pub(super) fn cases(&self) -> u64 {
+        self.cases
+    }
+
+    pub(super) fn findings(&self) -> usize {
+        self.findings.len()
+    }
+
+    /// Requests with codes over which no machine has stopped: those that the driver accepted, and a typical one of
+    /// each code of which it accepted none.
+    pub(super) fn safe_calls(&self, codes: &[u32]) -> Vec<Call> {
+        let is_safe = |code: &&u32| !self.fatal_codes.contains(code);
+        let mut calls = Vec::new();
+        for &code in codes.iter().filter(is_safe) {
+            match self.accepted.get(&code) {
+                Some(accepted) => calls.extend(accepted),
+                None => calls.push(Call::typical(code)),
+            }
+        }
+        calls
+    }
+
+    /// Cases that should find again what they found.
+    pub(super) fn to_confirm(&self) -> Vec<(usize, Case)> {
+        let cases = self.findings.iter().map(|reported| reported.case.clone());
+        cases.enumerate().collect()
+    }
+
+    /// Books whether a finding came again.
+    pub(super) fn confirm(&mut self, index: usize, result: &Result<Outcome, Lost>) {
+        let Some(reported) = self.findings.get_mut(index) else { return };
+        reported.confirmation = if comes_again(&reported.found, result) {
+            Confirmation::Confirmed
+        } else {
+            Confirmation::Unconfirmed
+        };
+    }
+
+    pub(super) fn report(
+        self,
+        request: &Request,
+        driver: DriverIdentity,
+        elapsed: Duration,
+    ) -> CheckReport {
+        let is_stress = request.effort == Effort::Stress;
+        let counts = |reported: &Reported| is_stress || reported.confirmation != Confirmation::Unconfirmed;
+        let verdict = if self.could_not_run.is_some() && self.findings.is_empty() {
+            Verdict::CouldNotRun
+        } else if self.findings.iter().any(counts) {
+            Verdict::Findings
+        } else {
+            Verdict::Clean
+        };
+        CheckReport {
+            version: crate::report::VERSION,
+            tool: format!("drydock {}", env!("CARGO_PKG_VERSION")),
+            driver,
+            verdict,
+            could_not_run: self.could_not_run,
+            effort: match request.effort {
+                Effort::Quick => "quick",
+                Effort::Normal => "normal",
+                Effort::Stress => "stress",
+            }
+            .to_owned(),
+            seed: request.seed,
+            seconds: elapsed.as_secs_f64(),
+            cases: self.cases,
+            workers: request.workers,
+            workers_lost: self.workers_lost,
+            confinement: self.ready.confinement,
+            no_symbols: self.ready.no_symbols,
+            interface: self.ready.interface,
+            scenarios: self.scenarios.into_iter().filter(|report| report.cases + report.skipped > 0).collect(),
+            findings: self.findings,
+            unsupported: self.unsupported.into_iter().collect(),
+            warnings: self.warnings.into_iter().collect(),
+            series: self.series,
+        }
+    }
+}
+
+/// Whether a finding is among what a case came to.
+pub(crate) fn comes_again(found: &Found, result: &Result<Outcome, Lost>) -> bool {
+    let key = found.key();
+    match result {
+        Ok(outcome) => outcome.findings.iter().any(|other| other.key() == key),
+        Err(lost) => found_lost(lost).key() == key,
+    }
+}
+
+/// A lost worker, as a finding.
+pub(crate) fn found_lost(lost: &Lost) -> Found {
+    let (rule, parameters) = match lost.end {
+        // The filter refused a system call of driver code, in a place from which no report could be made.
+        End::Signal(signal) if signal == SIGSYS => (RuleId::SystemCall, [0xC000_0096, 0, 0, 0]),
+        End::Signal(signal) => (RuleId::WorkerLost, [1, u64::from(signal.unsigned_abs()), 0, 0]),
+        End::Exit(code) => (RuleId::WorkerLost, [2, u64::from(code.unsigned_abs()), 0, 0]),
+        End::Silent(limit) => (RuleId::WorkerLost, [3, limit.as_secs(), 0, 0]),
+        End::Nonsense => (RuleId::WorkerLost, [4, 0, 0, 0]),
+    };
+    let what = format!("the worker was lost: {lost}");
+    Found::by_check(rule.rule(), parameters, what, Spot::default())
+}
+
+/// The signal of a refused system call.
+const SIGSYS: i32 = rustix::process::Signal::SYS.as_raw();
+
+fn extend(samples: &mut Vec<u64>, more: &[u64]) {
+    let room = MAX_SAMPLES.saturating_sub(samples.len());
+    samples.extend(more.iter().take(room));
+}
