@@ -147,8 +147,6 @@ image! {
     fn HalGetBusData(BusDataType: i32, BusNumber: u32, SlotNumber: u32, Buffer: *mut c_void, Length: u32) -> u32 where irql <= DISPATCH_LEVEL;
     /// Writes configuration space of a bus; 0: this machine has none.
     fn HalSetBusData(BusDataType: i32, BusNumber: u32, SlotNumber: u32, Buffer: *mut c_void, Length: u32) -> u32 where irql <= DISPATCH_LEVEL;
-    /// Where the image is loaded that an address is in; null if in none.
-    fn RtlPcToFileHeader(PcValue: *mut c_void, BaseOfImage: *mut *mut c_void) -> *mut c_void where irql <= HIGH_LEVEL;
     /// The NT headers of an image; null if it is none.
     fn RtlImageNtHeader(Base: *mut c_void) -> *mut c_void where irql <= HIGH_LEVEL;
     /// What an entry of an image's data directory points to; null if it is empty.

@@ -61,8 +61,7 @@ pub(crate) struct Arguments {
     unconfined: bool,
 }
 
-const EXIT_CODES: &str =
-    "Exit codes: 0 clean, or not reproduced; 1 findings, or reproduced; 2 the driver could not be run.";
+const EXIT_CODES: &str = "Exit codes: 0 clean, or not reproduced; 1 findings, or reproduced; 2 the driver could not be run.";
 
 /// Runs the command.
 pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
@@ -88,8 +87,12 @@ fn check(arguments: &Arguments) -> anyhow::Result<()> {
     let report = engine::check(&request, &mut |progress| watch.show(progress));
     watch.end();
     let mut report = report?;
-    lab_check::replay::write_all(&mut report, &arguments.replay_dir)
-        .with_context(|| format!("cannot write replay files to {}", arguments.replay_dir.display()))?;
+    lab_check::replay::write_all(&mut report, &arguments.replay_dir).with_context(|| {
+        format!(
+            "cannot write replay files to {}",
+            arguments.replay_dir.display()
+        )
+    })?;
     reports::write(arguments, &report)?;
     print(arguments, &report)?;
     match report.verdict {

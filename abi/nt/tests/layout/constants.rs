@@ -163,6 +163,8 @@ pub(crate) fn facts() -> Vec<Fact> {
             ResourceTypeOverflow;
         nt::hal, [windows_sys::Wdk::System::SystemServices], absent in C:
             ResourceTypeEventBuffer;
+        nt::hal, [], absent in C:
+            HalProfileSourceInterruptHandler, HAL_DISPATCH_VERSION, HAL_DISPATCH_ROUTINES;
         nt::vm, [windows_sys::Wdk::System::SystemServices], absent in C:
             MM_COPY_MEMORY_PHYSICAL, MM_COPY_MEMORY_VIRTUAL;
         nt::vm, [windows_sys::Wdk::System::SystemServices], is in C:
@@ -183,9 +185,10 @@ pub(crate) fn facts() -> Vec<Fact> {
             IRP_MN_START_DEVICE, IRP_MN_QUERY_REMOVE_DEVICE, IRP_MN_REMOVE_DEVICE, IRP_MN_CANCEL_REMOVE_DEVICE, IRP_MN_STOP_DEVICE, IRP_MN_QUERY_STOP_DEVICE, IRP_MN_CANCEL_STOP_DEVICE, IRP_MN_QUERY_DEVICE_RELATIONS, IRP_MN_QUERY_CAPABILITIES, IRP_MN_QUERY_ID, IRP_MN_QUERY_PNP_DEVICE_STATE, IRP_MN_SURPRISE_REMOVAL, BusRelations, TargetDeviceRelation, BusQueryDeviceID, BusQueryHardwareIDs, BusQueryInstanceID, DevicePropertyDeviceDescription, DevicePropertyHardwareID, DevicePropertyCompatibleIDs, DevicePropertyClassName, DevicePropertyManufacturer, DevicePropertyFriendlyName, DevicePropertyLocationInformation, DevicePropertyPhysicalDeviceObjectName, DevicePropertyBusNumber, DevicePropertyEnumeratorName, DevicePropertyAddress;
         nt::callbacks, [windows_sys::Wdk::System::SystemServices], is in C:
             OB_FLT_REGISTRATION_VERSION;
-        nt::wmi, [], is in C:
+        nt::wmi, [], absent in C:
             IrpProcessed, IrpNotCompleted, IrpNotWmi, IrpForward;
         nt::status, [windows_sys::Win32::Foundation], is in C:
+            STATUS_INVALID_UNWIND_TARGET, STATUS_BAD_FUNCTION_TABLE,
             STATUS_FLT_INSTANCE_ALTITUDE_COLLISION,
             STATUS_MORE_ENTRIES,
             STATUS_NO_TOKEN,

@@ -15,7 +15,8 @@ use crate::exit::{CouldNotCheck, Findings};
 /// Runs it, and says whether its finding came again.
 pub(crate) fn run(arguments: &Arguments, file: &Path) -> anyhow::Result<()> {
     let driver = &arguments.driver;
-    let identity = DriverIdentity::of(driver).with_context(|| format!("cannot read {}", driver.display()))?;
+    let identity =
+        DriverIdentity::of(driver).with_context(|| format!("cannot read {}", driver.display()))?;
     let replay = Replay::read(file, &identity)?;
     let request = super::request(arguments)?;
     let replayed = engine::replay(&request, &replay)?;
@@ -36,7 +37,11 @@ pub(crate) fn run(arguments: &Arguments, file: &Path) -> anyhow::Result<()> {
         for found in &replayed.findings {
             writeln!(out, "{}\n", found.text)?;
         }
-        let word = if replayed.reproduced { "reproduced" } else { "not reproduced" };
+        let word = if replayed.reproduced {
+            "reproduced"
+        } else {
+            "not reproduced"
+        };
         writeln!(out, "{word}: {} at {}", replay.rule, replay.place)?;
     }
     match (replayed.could_not_run, replayed.reproduced) {

@@ -14,7 +14,10 @@ pub(crate) fn write(arguments: &Arguments, report: &CheckReport) -> anyhow::Resu
         save(path, &junit::to_xml(report)?)?;
     }
     if let Some(path) = &arguments.sarif {
-        save(path, &serde_json::to_string_pretty(&sarif::to_sarif(report))?)?;
+        save(
+            path,
+            &serde_json::to_string_pretty(&sarif::to_sarif(report))?,
+        )?;
     }
     if let Some(path) = &arguments.html {
         save(path, &html::to_html(report))?;

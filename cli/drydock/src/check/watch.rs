@@ -23,7 +23,8 @@ impl Watch {
         }
         let millis = u64::try_from(request.budget.as_millis()).unwrap_or(u64::MAX);
         let style = ProgressStyle::with_template("{bar:30} {elapsed:>4} {msg}");
-        let bar = ProgressBar::new(millis).with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
+        let bar = ProgressBar::new(millis)
+            .with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
         bar.enable_steady_tick(TICK);
         Self { bar }
     }
@@ -39,7 +40,8 @@ impl Watch {
         } = progress;
         #[expect(clippy::cast_precision_loss, reason = "a rate for people")]
         let rate = done as f64 / elapsed.as_secs_f64().max(1e-3);
-        self.bar.set_position(u64::try_from(elapsed.as_millis()).unwrap_or(u64::MAX));
+        self.bar
+            .set_position(u64::try_from(elapsed.as_millis()).unwrap_or(u64::MAX));
         self.bar.set_message(format!(
             "{scenario}: {done} cases, {waiting} to come, {rate:.0}/s, {findings} findings"
         ));
