@@ -36,12 +36,12 @@ pub(crate) mod queue;
 mod remlock;
 mod rtl;
 mod se;
+mod seh;
 mod sysinfo;
 mod text;
 mod token;
 mod vm;
 mod wmi;
-mod seh;
 mod zw;
 
 /// Every export, in the order of `nt::contracts()`.

@@ -187,6 +187,13 @@ exports! {
     fn DbgSetDebugFilterState(_ComponentId: u32, _Level: u32, _State: BOOLEAN) -> NTSTATUS { STATUS_SUCCESS }
     fn HalGetBusData(_BusDataType: i32, _BusNumber: u32, _SlotNumber: u32, _Buffer: *mut c_void, _Length: u32) -> u32 { 0 }
     fn HalSetBusData(_BusDataType: i32, _BusNumber: u32, _SlotNumber: u32, _Buffer: *mut c_void, _Length: u32) -> u32 { 0 }
+    fn RtlImageNtHeader(Base: *mut c_void) -> *mut c_void { nt_headers(Base as u64) as *mut c_void }
+    fn RtlImageDirectoryEntryToData(BaseOfImage: *mut c_void, _MappedAsImage: BOOLEAN, DirectoryEntry: u16, Size: *mut u32) -> *mut c_void {
+    let headers = nt_headers(BaseOfImage as u64);
+    // The directory is the last part of the optional header.
+    if headers == 0 || u32::from(DirectoryEntry) >= guest::read((headers + 0x84) as *const u32) {
+        return ptr::null_mut();
+    }
     let entry = (headers + 0x88 + 8 * u64::from(DirectoryEntry)) as *const [u32; 2];
     let [rva, size] = guest::read(entry);
     guest::write(Size, size);
