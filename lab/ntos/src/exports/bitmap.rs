@@ -16,8 +16,8 @@ exports! {
     bitmap;
 
     fn RtlInitializeBitMap(BitMapHeader: *mut RTL_BITMAP, BitMapBuffer: *mut u32, SizeOfBitMap: u32) {
-    guest::write(BitMapHeader, RTL_BITMAP { SizeOfBitMap, Buffer: BitMapBuffer });
-}
+        guest::write(BitMapHeader, RTL_BITMAP { SizeOfBitMap, Buffer: BitMapBuffer });
+    }
     fn RtlClearAllBits(BitMapHeader: *mut RTL_BITMAP) { fill(BitMapHeader, 0) }
     fn RtlSetAllBits(BitMapHeader: *mut RTL_BITMAP) { fill(BitMapHeader, u32::MAX) }
     fn RtlClearBit(BitMapHeader: *mut RTL_BITMAP, BitNumber: u32) { change(BitMapHeader, BitNumber, 1, false) }

@@ -42,51 +42,51 @@ exports! {
     fn islower(c: i32) -> i32 { class(c, |c| c.is_ascii_lowercase()) }
     fn isprint(c: i32) -> i32 { class(c, |c| (0x20..0x7F).contains(&c)) }
     fn memchr(buffer: *const u8, c: i32, count: usize) -> *mut u8 {
-    let wanted = c.to_le_bytes()[0];
-    let found = (0..count).find(|index| at(buffer, *index) == wanted);
-    found.map_or(ptr::null_mut(), |index| buffer.wrapping_add(index).cast_mut())
-}
+        let wanted = c.to_le_bytes()[0];
+        let found = (0..count).find(|index| at(buffer, *index) == wanted);
+        found.map_or(ptr::null_mut(), |index| buffer.wrapping_add(index).cast_mut())
+    }
     fn strnlen(str: *const u8, count: usize) -> usize { bounded(str, count) }
     fn wcsnlen(str: *const u16, count: usize) -> usize { bounded(str, count) }
     fn strspn(str: *const u8, set: *const u8) -> usize {
-    (0..length(str)).take_while(|index| contains(set, at(str, *index))).count()
-}
+        (0..length(str)).take_while(|index| contains(set, at(str, *index))).count()
+    }
     fn atoi(str: *const u8) -> i32 { low(number(str, 10).value) }
     fn atol(str: *const u8) -> i32 { low(number(str, 10).value) }
     fn _wtoi(str: *const u16) -> i32 { low(number(str, 10).value) }
     fn _wtol(str: *const u16) -> i32 { low(number(str, 10).value) }
     fn strtoul(str: *const u8, end: *mut *mut u8, base: i32) -> u32 {
-    let parsed = number(str, base);
-    if !end.is_null() {
-        guest::write(end, str.wrapping_add(parsed.end).cast_mut());
+        let parsed = number(str, base);
+        if !end.is_null() {
+            guest::write(end, str.wrapping_add(parsed.end).cast_mut());
+        }
+        unsigned(&parsed)
     }
-    unsigned(&parsed)
-}
     fn strtol(str: *const u8, end: *mut *mut u8, base: i32) -> i32 {
-    let parsed = number(str, base);
-    if !end.is_null() {
-        guest::write(end, str.wrapping_add(parsed.end).cast_mut());
+        let parsed = number(str, base);
+        if !end.is_null() {
+            guest::write(end, str.wrapping_add(parsed.end).cast_mut());
+        }
+        i32::try_from(parsed.value).unwrap_or(if parsed.value < 0 { i32::MIN } else { i32::MAX })
     }
-    i32::try_from(parsed.value).unwrap_or(if parsed.value < 0 { i32::MIN } else { i32::MAX })
-}
     fn wcstoul(str: *const u16, end: *mut *mut u16, base: i32) -> u32 {
-    let parsed = number(str, base);
-    if !end.is_null() {
-        guest::write(end, str.wrapping_add(parsed.end).cast_mut());
+        let parsed = number(str, base);
+        if !end.is_null() {
+            guest::write(end, str.wrapping_add(parsed.end).cast_mut());
+        }
+        unsigned(&parsed)
     }
-    unsigned(&parsed)
-}
     fn _itoa(value: i32, buffer: *mut u8, base: i32) -> *mut u8 {
-    let text = if base == 10 { value.to_string() } else { digits(u64::from(value.cast_unsigned()), base) };
-    put(buffer, usize::MAX, text.as_bytes());
-    buffer
-}
+        let text = if base == 10 { value.to_string() } else { digits(u64::from(value.cast_unsigned()), base) };
+        put(buffer, usize::MAX, text.as_bytes());
+        buffer
+    }
     fn _itow(value: i32, buffer: *mut u16, base: i32) -> *mut u16 {
-    let text = if base == 10 { value.to_string() } else { digits(u64::from(value.cast_unsigned()), base) };
-    let units: Vec<u16> = text.encode_utf16().collect();
-    put(buffer, usize::MAX, &units);
-    buffer
-}
+        let text = if base == 10 { value.to_string() } else { digits(u64::from(value.cast_unsigned()), base) };
+        let units: Vec<u16> = text.encode_utf16().collect();
+        put(buffer, usize::MAX, &units);
+        buffer
+    }
     fn mbstowcs(dest: *mut u16, src: *const u8, count: usize) -> usize { convert(dest, src, count, u16::from) }
     fn wcstombs(dest: *mut u8, src: *const u16, count: usize) -> usize { convert(dest, src, count, |unit| u8::try_from(unit).unwrap_or(b'?')) }
     fn strcpy_s(dest: *mut u8, size: usize, src: *const u8) -> i32 { copy_safe(dest, size, 0, src, usize::MAX - 1) }
@@ -101,47 +101,47 @@ exports! {
     fn vsprintf_s(buffer: *mut u8, size: usize, format: *const u8, args: *const usize) -> i32 { print_safe(buffer, size, &format_narrow(format, args)) }
     fn vswprintf_s(buffer: *mut u16, size: usize, format: *const u16, args: *const usize) -> i32 { print_safe(buffer, size, &format_wide(format, args)) }
     fn rand() -> i32 {
-    let machine = current();
-    let mut resources = machine.resources.borrow_mut();
-    // The generator of Microsoft's C library.
-    resources.random = resources.random.wrapping_mul(214_013).wrapping_add(2_531_011);
-    i32::from(u16::try_from(resources.random >> 16 & 0x7FFF).unwrap_or(0))
-}
+        let machine = current();
+        let mut resources = machine.resources.borrow_mut();
+        // The generator of Microsoft's C library.
+        resources.random = resources.random.wrapping_mul(214_013).wrapping_add(2_531_011);
+        i32::from(u16::try_from(resources.random >> 16 & 0x7FFF).unwrap_or(0))
+    }
     fn srand(seed: u32) { current().resources.borrow_mut().random = seed }
     fn qsort(base: *mut u8, count: usize, width: usize, compare: usize) { sort(base, count, width, compare as u64) }
     fn bsearch(key: *const u8, base: *const u8, count: usize, width: usize, compare: usize) -> *mut u8 {
-    let (mut low, mut high) = (0, count);
-    while low < high {
-        let middle = low + (high - low) / 2;
-        let element = base.wrapping_add(middle * width);
-        match order(compare as u64, key, element) {
-            0 => return element.cast_mut(),
-            sign if sign < 0 => high = middle,
-            _ => low = middle + 1,
+        let (mut low, mut high) = (0, count);
+        while low < high {
+            let middle = low + (high - low) / 2;
+            let element = base.wrapping_add(middle * width);
+            match order(compare as u64, key, element) {
+                0 => return element.cast_mut(),
+                sign if sign < 0 => high = middle,
+                _ => low = middle + 1,
+            }
         }
+        ptr::null_mut()
     }
-    ptr::null_mut()
-}
     fn __chkstk() {}
     fn _purecall() -> i32 {
-    current().violate(RuleId::BugCheck, [0; 4], "a pure virtual function was called".into())
-}
+        current().violate(RuleId::BugCheck, [0; 4], "a pure virtual function was called".into())
+    }
     fn sprintf_s(slots: *const usize) -> i32 {
-    let (buffer, size) = (slot(slots, 0) as *mut u8, slot(slots, 1));
-    print_safe(buffer, size, &format_narrow(slot(slots, 2) as *const u8, slots.wrapping_add(3)))
-}
+        let (buffer, size) = (slot(slots, 0) as *mut u8, slot(slots, 1));
+        print_safe(buffer, size, &format_narrow(slot(slots, 2) as *const u8, slots.wrapping_add(3)))
+    }
     fn swprintf_s(slots: *const usize) -> i32 {
-    let (buffer, size) = (slot(slots, 0) as *mut u16, slot(slots, 1));
-    print_safe(buffer, size, &format_wide(slot(slots, 2) as *const u16, slots.wrapping_add(3)))
-}
+        let (buffer, size) = (slot(slots, 0) as *mut u16, slot(slots, 1));
+        print_safe(buffer, size, &format_wide(slot(slots, 2) as *const u16, slots.wrapping_add(3)))
+    }
     fn _snprintf_s(slots: *const usize) -> i32 {
-    let (buffer, size, count) = (slot(slots, 0) as *mut u8, slot(slots, 1), slot(slots, 2));
-    print_counted(buffer, size, count, &format_narrow(slot(slots, 3) as *const u8, slots.wrapping_add(4)))
-}
+        let (buffer, size, count) = (slot(slots, 0) as *mut u8, slot(slots, 1), slot(slots, 2));
+        print_counted(buffer, size, count, &format_narrow(slot(slots, 3) as *const u8, slots.wrapping_add(4)))
+    }
     fn _snwprintf_s(slots: *const usize) -> i32 {
-    let (buffer, size, count) = (slot(slots, 0) as *mut u16, slot(slots, 1), slot(slots, 2));
-    print_counted(buffer, size, count, &format_wide(slot(slots, 3) as *const u16, slots.wrapping_add(4)))
-}
+        let (buffer, size, count) = (slot(slots, 0) as *mut u16, slot(slots, 1), slot(slots, 2));
+        print_counted(buffer, size, count, &format_wide(slot(slots, 3) as *const u16, slots.wrapping_add(4)))
+    }
 }
 
 fn upper(unit: u16) -> u16 {

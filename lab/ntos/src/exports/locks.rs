@@ -26,88 +26,88 @@ exports! {
     locks;
 
     fn KeInitializeGuardedMutex(Mutex: *mut KGUARDED_MUTEX) {
-    guest::set_bytes(Mutex.cast(), 0, size_of::<KGUARDED_MUTEX>());
-    set!(Mutex, Count = 1);
-    initialize_header(field!(Mutex, Event).cast(), EVENT_SYNCHRONIZATION_OBJECT, size_of::<KEVENT>(), 0);
-}
-    fn KeAcquireGuardedMutex(Mutex: *mut KGUARDED_MUTEX) {
-    let machine = current();
-    machine.change_guarded(1);
-    machine.take_mutex(Mutex, "guarded");
-}
-    fn KeTryToAcquireGuardedMutex(Mutex: *mut KGUARDED_MUTEX) -> BOOLEAN {
-    let machine = current();
-    let free = machine.try_mutex(Mutex);
-    if free {
-        machine.change_guarded(1);
+        guest::set_bytes(Mutex.cast(), 0, size_of::<KGUARDED_MUTEX>());
+        set!(Mutex, Count = 1);
+        initialize_header(field!(Mutex, Event).cast(), EVENT_SYNCHRONIZATION_OBJECT, size_of::<KEVENT>(), 0);
     }
-    u8::from(free)
-}
+    fn KeAcquireGuardedMutex(Mutex: *mut KGUARDED_MUTEX) {
+        let machine = current();
+        machine.change_guarded(1);
+        machine.take_mutex(Mutex, "guarded");
+    }
+    fn KeTryToAcquireGuardedMutex(Mutex: *mut KGUARDED_MUTEX) -> BOOLEAN {
+        let machine = current();
+        let free = machine.try_mutex(Mutex);
+        if free {
+            machine.change_guarded(1);
+        }
+        u8::from(free)
+    }
     fn KeReleaseGuardedMutex(Mutex: *mut KGUARDED_MUTEX) {
-    let machine = current();
-    machine.give_mutex(Mutex, "guarded");
-    machine.change_guarded(-1);
-}
+        let machine = current();
+        machine.give_mutex(Mutex, "guarded");
+        machine.change_guarded(-1);
+    }
     fn KeAcquireGuardedMutexUnsafe(FastMutex: *mut KGUARDED_MUTEX) { current().take_mutex(FastMutex, "guarded") }
     fn KeReleaseGuardedMutexUnsafe(FastMutex: *mut KGUARDED_MUTEX) { current().give_mutex(FastMutex, "guarded") }
     fn KeEnterGuardedRegion() { current().change_guarded(1) }
     fn KeLeaveGuardedRegion() { current().change_guarded(-1) }
     fn KeAreAllApcsDisabled() -> BOOLEAN {
-    let machine = current();
-    u8::from(machine.irql() >= APC_LEVEL || machine.guarded_depth() > 0)
-}
+        let machine = current();
+        u8::from(machine.irql() >= APC_LEVEL || machine.guarded_depth() > 0)
+    }
     fn ExAcquireFastMutexUnsafe(FastMutex: *mut FAST_MUTEX) { current().take_mutex(FastMutex, "fast") }
     fn ExReleaseFastMutexUnsafe(FastMutex: *mut FAST_MUTEX) { current().give_mutex(FastMutex, "fast") }
     fn ExTryToAcquireFastMutex(FastMutex: *mut FAST_MUTEX) -> BOOLEAN {
-    let machine = current();
-    let free = machine.try_mutex(FastMutex);
-    if free {
-        set!(FastMutex, OldIrql = u32::from(machine.irql()));
-        machine.cpu().set_irql(APC_LEVEL);
+        let machine = current();
+        let free = machine.try_mutex(FastMutex);
+        if free {
+            set!(FastMutex, OldIrql = u32::from(machine.irql()));
+            machine.cpu().set_irql(APC_LEVEL);
+        }
+        u8::from(free)
     }
-    u8::from(free)
-}
     fn KeAcquireInStackQueuedSpinLock(SpinLock: *mut KSPIN_LOCK, LockHandle: *mut KLOCK_QUEUE_HANDLE) {
-    let machine = current();
-    let old = machine.raise(DISPATCH_LEVEL);
-    machine.acquire(SpinLock);
-    guest::write(LockHandle, KLOCK_QUEUE_HANDLE { Next: ptr::null_mut(), Lock: SpinLock, OldIrql: old });
-}
+        let machine = current();
+        let old = machine.raise(DISPATCH_LEVEL);
+        machine.acquire(SpinLock);
+        guest::write(LockHandle, KLOCK_QUEUE_HANDLE { Next: ptr::null_mut(), Lock: SpinLock, OldIrql: old });
+    }
     fn KeReleaseInStackQueuedSpinLock(LockHandle: *mut KLOCK_QUEUE_HANDLE) {
-    let machine = current();
-    machine.release_lock(get!(LockHandle, Lock));
-    machine.lower(get!(LockHandle, OldIrql));
-}
+        let machine = current();
+        machine.release_lock(get!(LockHandle, Lock));
+        machine.lower(get!(LockHandle, OldIrql));
+    }
     fn KeAcquireInStackQueuedSpinLockAtDpcLevel(SpinLock: *mut KSPIN_LOCK, LockHandle: *mut KLOCK_QUEUE_HANDLE) {
-    let machine = current();
-    machine.acquire(SpinLock);
-    guest::write(LockHandle, KLOCK_QUEUE_HANDLE { Next: ptr::null_mut(), Lock: SpinLock, OldIrql: DISPATCH_LEVEL });
-}
+        let machine = current();
+        machine.acquire(SpinLock);
+        guest::write(LockHandle, KLOCK_QUEUE_HANDLE { Next: ptr::null_mut(), Lock: SpinLock, OldIrql: DISPATCH_LEVEL });
+    }
     fn KeReleaseInStackQueuedSpinLockFromDpcLevel(LockHandle: *mut KLOCK_QUEUE_HANDLE) { current().release_lock(get!(LockHandle, Lock)) }
     fn KeTestSpinLock(SpinLock: *mut KSPIN_LOCK) -> BOOLEAN { u8::from(guest::read(SpinLock) == 0) }
     fn ExAcquireSpinLockShared(SpinLock: *mut EX_SPIN_LOCK) -> KIRQL {
-    let machine = current();
-    let old = machine.raise(DISPATCH_LEVEL);
-    machine.spin_shared(SpinLock);
-    old
-}
+        let machine = current();
+        let old = machine.raise(DISPATCH_LEVEL);
+        machine.spin_shared(SpinLock);
+        old
+    }
     fn ExAcquireSpinLockSharedAtDpcLevel(SpinLock: *mut EX_SPIN_LOCK) { current().spin_shared(SpinLock) }
     fn ExAcquireSpinLockExclusive(SpinLock: *mut EX_SPIN_LOCK) -> KIRQL {
-    let machine = current();
-    let old = machine.raise(DISPATCH_LEVEL);
-    machine.spin_exclusive(SpinLock);
-    old
-}
+        let machine = current();
+        let old = machine.raise(DISPATCH_LEVEL);
+        machine.spin_exclusive(SpinLock);
+        old
+    }
     fn ExAcquireSpinLockExclusiveAtDpcLevel(SpinLock: *mut EX_SPIN_LOCK) { current().spin_exclusive(SpinLock) }
     fn ExReleaseSpinLockShared(SpinLock: *mut EX_SPIN_LOCK, OldIrql: KIRQL) {
-    current().release_shared(SpinLock);
-    current().lower(OldIrql);
-}
+        current().release_shared(SpinLock);
+        current().lower(OldIrql);
+    }
     fn ExReleaseSpinLockSharedFromDpcLevel(SpinLock: *mut EX_SPIN_LOCK) { current().release_shared(SpinLock) }
     fn ExReleaseSpinLockExclusive(SpinLock: *mut EX_SPIN_LOCK, OldIrql: KIRQL) {
-    current().release_exclusive(SpinLock);
-    current().lower(OldIrql);
-}
+        current().release_exclusive(SpinLock);
+        current().lower(OldIrql);
+    }
     fn ExReleaseSpinLockExclusiveFromDpcLevel(SpinLock: *mut EX_SPIN_LOCK) { current().release_exclusive(SpinLock) }
     fn ExInitializeRundownProtection(RunRef: *mut EX_RUNDOWN_REF) { guest::write(RunRef, 0) }
     fn ExReInitializeRundownProtection(RunRef: *mut EX_RUNDOWN_REF) { guest::write(RunRef, 0) }
@@ -116,12 +116,12 @@ exports! {
     fn ExReleaseRundownProtection(RunRef: *mut EX_RUNDOWN_REF) { current().leave_rundown(RunRef, 1) }
     fn ExReleaseRundownProtectionEx(RunRef: *mut EX_RUNDOWN_REF, Count: u32) { current().leave_rundown(RunRef, Count) }
     fn ExWaitForRundownProtectionRelease(RunRef: *mut EX_RUNDOWN_REF) {
-    let machine = current();
-    guest::write(RunRef, guest::read(RunRef) | 1);
-    while guest::read(RunRef) > 1 {
-        machine.park(RunRef as u64);
+        let machine = current();
+        guest::write(RunRef, guest::read(RunRef) | 1);
+        while guest::read(RunRef) > 1 {
+            machine.park(RunRef as u64);
+        }
     }
-}
     fn ExRundownCompleted(RunRef: *mut EX_RUNDOWN_REF) { guest::write(RunRef, 1) }
     fn ExInitializePushLock(PushLock: *mut EX_PUSH_LOCK) { guest::write(PushLock, 0) }
     fn ExfAcquirePushLockShared(PushLock: *mut EX_PUSH_LOCK) { current().push_shared(PushLock) }
@@ -134,10 +134,10 @@ exports! {
     fn ExReleasePushLockSharedEx(PushLock: *mut EX_PUSH_LOCK, _Flags: u32) { current().push_release(PushLock, Some(false)) }
     fn ExReleasePushLockExclusiveEx(PushLock: *mut EX_PUSH_LOCK, _Flags: u32) { current().push_release(PushLock, Some(true)) }
     fn KePulseEvent(Event: *mut KEVENT, _Increment: KPRIORITY, _Wait: BOOLEAN) -> i32 {
-    let old = current().signal(Event as u64, 1);
-    set!(Event, Header.SignalState = 0);
-    old
-}
+        let old = current().signal(Event as u64, 1);
+        set!(Event, Header.SignalState = 0);
+        old
+    }
     fn KeReadStateMutex(Mutex: *mut KMUTANT) -> i32 { get!(Mutex, Header.SignalState) }
     fn KeReadStateSemaphore(Semaphore: *mut KSEMAPHORE) -> i32 { get!(Semaphore, Header.SignalState) }
 }

@@ -33,205 +33,205 @@ exports! {
     names;
 
     fn ZwOpenDirectoryObject(DirectoryHandle: *mut HANDLE, _DesiredAccess: ACCESS_MASK, ObjectAttributes: *mut OBJECT_ATTRIBUTES) -> NTSTATUS {
-    let machine = current();
-    let opened = machine.attribute_path(ObjectAttributes).and_then(|path| {
-        if machine.is_directory(&path) { machine.open_path(Kind::Directory, path, DirectoryHandle) } else { Err(STATUS_OBJECT_NAME_NOT_FOUND) }
-    });
-    opened.err().unwrap_or(STATUS_SUCCESS)
-}
+        let machine = current();
+        let opened = machine.attribute_path(ObjectAttributes).and_then(|path| {
+            if machine.is_directory(&path) { machine.open_path(Kind::Directory, path, DirectoryHandle) } else { Err(STATUS_OBJECT_NAME_NOT_FOUND) }
+        });
+        opened.err().unwrap_or(STATUS_SUCCESS)
+    }
     fn ZwCreateDirectoryObject(DirectoryHandle: *mut HANDLE, _DesiredAccess: ACCESS_MASK, ObjectAttributes: *mut OBJECT_ATTRIBUTES) -> NTSTATUS {
-    let machine = current();
-    let made = machine.attribute_path(ObjectAttributes).and_then(|path| {
-        if machine.is_directory(&path) {
-            return Err(STATUS_OBJECT_NAME_COLLISION);
-        }
-        machine.open_path(Kind::Directory, path, DirectoryHandle)
-    });
-    made.err().unwrap_or(STATUS_SUCCESS)
-}
-    fn ZwQueryDirectoryObject(DirectoryHandle: HANDLE, Buffer: *mut c_void, Length: u32, ReturnSingleEntry: BOOLEAN, RestartScan: BOOLEAN, Context: *mut u32, ReturnLength: *mut u32) -> NTSTATUS {
-    let first = if RestartScan != 0 { 0 } else { guest::read(Context) };
-    match current().list_directory(DirectoryHandle, Buffer, Length, ReturnSingleEntry != 0, first) {
-        Ok(Listed { next, bytes, status }) => {
-            guest::write(Context, next);
-            if !ReturnLength.is_null() {
-                guest::write(ReturnLength, bytes);
+        let machine = current();
+        let made = machine.attribute_path(ObjectAttributes).and_then(|path| {
+            if machine.is_directory(&path) {
+                return Err(STATUS_OBJECT_NAME_COLLISION);
             }
-            status
-        }
-        Err(status) => status,
+            machine.open_path(Kind::Directory, path, DirectoryHandle)
+        });
+        made.err().unwrap_or(STATUS_SUCCESS)
     }
-}
+    fn ZwQueryDirectoryObject(DirectoryHandle: HANDLE, Buffer: *mut c_void, Length: u32, ReturnSingleEntry: BOOLEAN, RestartScan: BOOLEAN, Context: *mut u32, ReturnLength: *mut u32) -> NTSTATUS {
+        let first = if RestartScan != 0 { 0 } else { guest::read(Context) };
+        match current().list_directory(DirectoryHandle, Buffer, Length, ReturnSingleEntry != 0, first) {
+            Ok(Listed { next, bytes, status }) => {
+                guest::write(Context, next);
+                if !ReturnLength.is_null() {
+                    guest::write(ReturnLength, bytes);
+                }
+                status
+            }
+            Err(status) => status,
+        }
+    }
     fn ZwOpenSymbolicLinkObject(LinkHandle: *mut HANDLE, _DesiredAccess: ACCESS_MASK, ObjectAttributes: *mut OBJECT_ATTRIBUTES) -> NTSTATUS {
-    let machine = current();
-    let opened = machine.attribute_path(ObjectAttributes).and_then(|path| {
-        let target = machine.objects.borrow().link_target(&path)?;
-        machine.open_path(Kind::SymbolicLink, target, LinkHandle)
-    });
-    opened.err().unwrap_or(STATUS_SUCCESS)
-}
+        let machine = current();
+        let opened = machine.attribute_path(ObjectAttributes).and_then(|path| {
+            let target = machine.objects.borrow().link_target(&path)?;
+            machine.open_path(Kind::SymbolicLink, target, LinkHandle)
+        });
+        opened.err().unwrap_or(STATUS_SUCCESS)
+    }
     fn ZwQuerySymbolicLinkObject(LinkHandle: HANDLE, LinkTarget: *mut UNICODE_STRING, ReturnedLength: *mut u32) -> NTSTATUS {
-    let machine = current();
-    let target = machine.resolve_handle(LinkHandle as u64, Some(Kind::SymbolicLink)).map(|link| machine.services.borrow().paths.get(&link).cloned().unwrap_or_default());
-    let target: Vec<u16> = match target {
-        Ok(target) => target.encode_utf16().collect(),
-        Err(status) => return status,
-    };
-    if !ReturnedLength.is_null() {
-        guest::write(ReturnedLength, u32::try_from(2 * target.len() + 2).unwrap_or(u32::MAX));
-    }
-    if usize::from(get!(LinkTarget, MaximumLength)) < 2 * target.len() {
-        return STATUS_BUFFER_TOO_SMALL;
-    }
-    set!(LinkTarget, Length = 0u16);
-    super::rtl::append(LinkTarget, &target)
-}
-    fn ZwQueryObject(Handle: HANDLE, ObjectInformationClass: i32, ObjectInformation: *mut c_void, ObjectInformationLength: u32, ReturnLength: *mut u32) -> NTSTATUS {
-    let machine = current();
-    let object = match machine.resolve_handle(Handle as u64, None) {
-        Ok(object) => object,
-        Err(status) => return status,
-    };
-    let text = {
-        let objects = machine.objects.borrow();
-        let object = objects.get(object);
-        match ObjectInformationClass {
-            1 => object.and_then(|object| object.name.clone()).unwrap_or_default(),
-            2 => object.map_or("", |object| type_name(object.kind)).to_owned(),
-            _ => return STATUS_INVALID_INFO_CLASS,
+        let machine = current();
+        let target = machine.resolve_handle(LinkHandle as u64, Some(Kind::SymbolicLink)).map(|link| machine.services.borrow().paths.get(&link).cloned().unwrap_or_default());
+        let target: Vec<u16> = match target {
+            Ok(target) => target.encode_utf16().collect(),
+            Err(status) => return status,
+        };
+        if !ReturnedLength.is_null() {
+            guest::write(ReturnedLength, u32::try_from(2 * target.len() + 2).unwrap_or(u32::MAX));
         }
-    };
-    machine.deliver_string(&text, ObjectInformation, ObjectInformationLength, ReturnLength)
-}
-    fn ZwDuplicateObject(SourceProcessHandle: HANDLE, SourceHandle: HANDLE, _TargetProcessHandle: HANDLE, TargetHandle: *mut HANDLE, _DesiredAccess: ACCESS_MASK, _HandleAttributes: u32, Options: u32) -> NTSTATUS {
-    let machine = current();
-    let source = machine.resolve_handle(SourceProcessHandle as u64, Some(Kind::Process)).and_then(|_| machine.resolve_handle(SourceHandle as u64, None));
-    let object = match source {
-        Ok(object) => object,
-        Err(status) => return status,
-    };
-    let status = if TargetHandle.is_null() { STATUS_SUCCESS } else { machine.open_object(object, TargetHandle) };
-    if Options & 1 != 0 {
-        machine.close_handle(SourceHandle);
+        if usize::from(get!(LinkTarget, MaximumLength)) < 2 * target.len() {
+            return STATUS_BUFFER_TOO_SMALL;
+        }
+        set!(LinkTarget, Length = 0u16);
+        super::rtl::append(LinkTarget, &target)
     }
-    status
-}
+    fn ZwQueryObject(Handle: HANDLE, ObjectInformationClass: i32, ObjectInformation: *mut c_void, ObjectInformationLength: u32, ReturnLength: *mut u32) -> NTSTATUS {
+        let machine = current();
+        let object = match machine.resolve_handle(Handle as u64, None) {
+            Ok(object) => object,
+            Err(status) => return status,
+        };
+        let text = {
+            let objects = machine.objects.borrow();
+            let object = objects.get(object);
+            match ObjectInformationClass {
+                1 => object.and_then(|object| object.name.clone()).unwrap_or_default(),
+                2 => object.map_or("", |object| type_name(object.kind)).to_owned(),
+                _ => return STATUS_INVALID_INFO_CLASS,
+            }
+        };
+        machine.deliver_string(&text, ObjectInformation, ObjectInformationLength, ReturnLength)
+    }
+    fn ZwDuplicateObject(SourceProcessHandle: HANDLE, SourceHandle: HANDLE, _TargetProcessHandle: HANDLE, TargetHandle: *mut HANDLE, _DesiredAccess: ACCESS_MASK, _HandleAttributes: u32, Options: u32) -> NTSTATUS {
+        let machine = current();
+        let source = machine.resolve_handle(SourceProcessHandle as u64, Some(Kind::Process)).and_then(|_| machine.resolve_handle(SourceHandle as u64, None));
+        let object = match source {
+            Ok(object) => object,
+            Err(status) => return status,
+        };
+        let status = if TargetHandle.is_null() { STATUS_SUCCESS } else { machine.open_object(object, TargetHandle) };
+        if Options & 1 != 0 {
+            machine.close_handle(SourceHandle);
+        }
+        status
+    }
     fn NtClose(Handle: HANDLE) -> NTSTATUS { current().close_handle(Handle) }
     fn ObCloseHandle(Handle: HANDLE, _PreviousMode: KPROCESSOR_MODE) -> NTSTATUS { current().close_handle(Handle) }
     fn ZwMakeTemporaryObject(Handle: HANDLE) -> NTSTATUS { current().resolve_handle(Handle as u64, None).err().unwrap_or(STATUS_SUCCESS) }
     fn ZwCreateEvent(EventHandle: *mut HANDLE, _DesiredAccess: ACCESS_MASK, ObjectAttributes: *mut OBJECT_ATTRIBUTES, EventType: i32, InitialState: BOOLEAN) -> NTSTATUS {
-    let machine = current();
-    if machine.must_fail() {
-        return STATUS_INSUFFICIENT_RESOURCES;
-    }
-    let named = !ObjectAttributes.is_null() && !get!(ObjectAttributes, ObjectName).is_null();
-    let name = if named { machine.attribute_path(ObjectAttributes).map(Some) } else { Ok(None) };
-    match name.and_then(|name| machine.make_event(name.as_deref(), EventType, InitialState != 0)) {
-        Ok((_, handle, existed)) => {
-            guest::write(EventHandle, handle as HANDLE);
-            if existed { STATUS_OBJECT_NAME_EXISTS } else { STATUS_SUCCESS }
+        let machine = current();
+        if machine.must_fail() {
+            return STATUS_INSUFFICIENT_RESOURCES;
         }
-        Err(status) => status,
+        let named = !ObjectAttributes.is_null() && !get!(ObjectAttributes, ObjectName).is_null();
+        let name = if named { machine.attribute_path(ObjectAttributes).map(Some) } else { Ok(None) };
+        match name.and_then(|name| machine.make_event(name.as_deref(), EventType, InitialState != 0)) {
+            Ok((_, handle, existed)) => {
+                guest::write(EventHandle, handle as HANDLE);
+                if existed { STATUS_OBJECT_NAME_EXISTS } else { STATUS_SUCCESS }
+            }
+            Err(status) => status,
+        }
     }
-}
     fn ZwOpenEvent(EventHandle: *mut HANDLE, _DesiredAccess: ACCESS_MASK, ObjectAttributes: *mut OBJECT_ATTRIBUTES) -> NTSTATUS {
-    let machine = current();
-    let found = machine.attribute_path(ObjectAttributes).and_then(|path| Ok(machine.objects.borrow().lookup(&path)?.0));
-    match found {
-        Ok(object) if machine.objects.borrow().get(object).map(|object| object.kind) != Some(Kind::Event) => STATUS_OBJECT_TYPE_MISMATCH,
-        Ok(object) => machine.open_object(object, EventHandle),
-        Err(status) => status,
-    }
-}
-    fn IoCreateSynchronizationEvent(EventName: *const UNICODE_STRING, EventHandle: *mut HANDLE) -> *mut KEVENT {
-    let machine = current();
-    if machine.must_fail() {
-        return ptr::null_mut();
-    }
-    match machine.string(EventName).and_then(|name| machine.make_event(Some(&name), 1, true)) {
-        Ok((event, handle, _)) => {
-            guest::write(EventHandle, handle as HANDLE);
-            event as *mut KEVENT
+        let machine = current();
+        let found = machine.attribute_path(ObjectAttributes).and_then(|path| Ok(machine.objects.borrow().lookup(&path)?.0));
+        match found {
+            Ok(object) if machine.objects.borrow().get(object).map(|object| object.kind) != Some(Kind::Event) => STATUS_OBJECT_TYPE_MISMATCH,
+            Ok(object) => machine.open_object(object, EventHandle),
+            Err(status) => status,
         }
-        Err(_) => ptr::null_mut(),
     }
-}
+    fn IoCreateSynchronizationEvent(EventName: *const UNICODE_STRING, EventHandle: *mut HANDLE) -> *mut KEVENT {
+        let machine = current();
+        if machine.must_fail() {
+            return ptr::null_mut();
+        }
+        match machine.string(EventName).and_then(|name| machine.make_event(Some(&name), 1, true)) {
+            Ok((event, handle, _)) => {
+                guest::write(EventHandle, handle as HANDLE);
+                event as *mut KEVENT
+            }
+            Err(_) => ptr::null_mut(),
+        }
+    }
     fn ZwSetEvent(EventHandle: HANDLE, PreviousState: *mut i32) -> NTSTATUS { current().change_event(EventHandle, PreviousState, 1) }
     fn ZwResetEvent(EventHandle: HANDLE, PreviousState: *mut i32) -> NTSTATUS { current().change_event(EventHandle, PreviousState, 0) }
     fn ZwClearEvent(EventHandle: HANDLE) -> NTSTATUS { current().change_event(EventHandle, ptr::null_mut(), 0) }
     fn ZwWaitForSingleObject(Handle: HANDLE, _Alertable: BOOLEAN, Timeout: *mut LARGE_INTEGER) -> NTSTATUS {
-    let machine = current();
-    let object = match machine.resolve_handle(Handle as u64, None) {
-        Ok(object) => object,
-        Err(status) => return status,
-    };
-    let kind = machine.objects.borrow().get(object).map(|object| object.kind);
-    match kind {
-        Some(Kind::Event | Kind::Thread | Kind::Process) => machine.wait(&[object], false, machine.timeout(Timeout)),
-        // A file waits for its event, which is always set: requests are waited for when they are made.
-        Some(Kind::File) => STATUS_SUCCESS,
-        _ => STATUS_OBJECT_TYPE_MISMATCH,
+        let machine = current();
+        let object = match machine.resolve_handle(Handle as u64, None) {
+            Ok(object) => object,
+            Err(status) => return status,
+        };
+        let kind = machine.objects.borrow().get(object).map(|object| object.kind);
+        match kind {
+            Some(Kind::Event | Kind::Thread | Kind::Process) => machine.wait(&[object], false, machine.timeout(Timeout)),
+            // A file waits for its event, which is always set: requests are waited for when they are made.
+            Some(Kind::File) => STATUS_SUCCESS,
+            _ => STATUS_OBJECT_TYPE_MISMATCH,
+        }
     }
-}
     fn IoCreateFile(FileHandle: *mut HANDLE, DesiredAccess: ACCESS_MASK, ObjectAttributes: *mut OBJECT_ATTRIBUTES, IoStatusBlock: *mut IO_STATUS_BLOCK, _AllocationSize: *mut LARGE_INTEGER, _FileAttributes: u32, ShareAccess: u32, Disposition: u32, CreateOptions: u32, _EaBuffer: *mut c_void, _EaLength: u32, _CreateFileType: i32, _InternalParameters: *mut c_void, _Options: u32) -> NTSTATUS { current().create_file(FileHandle, ObjectAttributes, IoStatusBlock, Open { access: DesiredAccess, share: ShareAccess, disposition: Disposition, options: CreateOptions }) }
     fn NtCreateFile(FileHandle: *mut HANDLE, DesiredAccess: ACCESS_MASK, ObjectAttributes: *mut OBJECT_ATTRIBUTES, IoStatusBlock: *mut IO_STATUS_BLOCK, _AllocationSize: *mut LARGE_INTEGER, _FileAttributes: u32, ShareAccess: u32, CreateDisposition: u32, CreateOptions: u32, _EaBuffer: *mut c_void, _EaLength: u32) -> NTSTATUS { current().create_file(FileHandle, ObjectAttributes, IoStatusBlock, Open { access: DesiredAccess, share: ShareAccess, disposition: CreateDisposition, options: CreateOptions }) }
     fn ZwDeleteFile(ObjectAttributes: *mut OBJECT_ATTRIBUTES) -> NTSTATUS {
-    let machine = current();
-    match machine.attribute_path(ObjectAttributes) {
-        Ok(path) if machine.objects.borrow().lookup(&path).is_ok() => STATUS_INVALID_DEVICE_REQUEST,
-        Ok(_) => STATUS_OBJECT_PATH_NOT_FOUND,
-        Err(status) => status,
+        let machine = current();
+        match machine.attribute_path(ObjectAttributes) {
+            Ok(path) if machine.objects.borrow().lookup(&path).is_ok() => STATUS_INVALID_DEVICE_REQUEST,
+            Ok(_) => STATUS_OBJECT_PATH_NOT_FOUND,
+            Err(status) => status,
+        }
     }
-}
     fn ZwDeviceIoControlFile(FileHandle: HANDLE, Event: HANDLE, _ApcRoutine: *mut c_void, _ApcContext: *mut c_void, IoStatusBlock: *mut IO_STATUS_BLOCK, IoControlCode: u32, InputBuffer: *mut c_void, InputBufferLength: u32, OutputBuffer: *mut c_void, OutputBufferLength: u32) -> NTSTATUS {
-    let machine = current();
-    let event = match machine.event_of(Event) {
-        Ok(event) => event,
-        Err(status) => return status,
-    };
-    let done = machine.resolve_handle(FileHandle as u64, Some(Kind::File)).and_then(|file| {
-        machine.wait_for_irp(file, |machine, device, event, iosb| {
-            let irp = machine.threaded_irp(device, event, iosb);
-            if !irp.is_null() {
-                let control = super::io::Control { code: IoControlCode, major: nt::irp::IRP_MJ_DEVICE_CONTROL, input: InputBuffer, input_len: InputBufferLength, output: OutputBuffer, output_len: OutputBufferLength };
-                machine.fill_control(irp, &control);
-            }
-            irp
-        })
-    });
-    let status = finish(done, IoStatusBlock);
-    if event != 0 {
-        machine.signal(event, 1);
+        let machine = current();
+        let event = match machine.event_of(Event) {
+            Ok(event) => event,
+            Err(status) => return status,
+        };
+        let done = machine.resolve_handle(FileHandle as u64, Some(Kind::File)).and_then(|file| {
+            machine.wait_for_irp(file, |machine, device, event, iosb| {
+                let irp = machine.threaded_irp(device, event, iosb);
+                if !irp.is_null() {
+                    let control = super::io::Control { code: IoControlCode, major: nt::irp::IRP_MJ_DEVICE_CONTROL, input: InputBuffer, input_len: InputBufferLength, output: OutputBuffer, output_len: OutputBufferLength };
+                    machine.fill_control(irp, &control);
+                }
+                irp
+            })
+        });
+        let status = finish(done, IoStatusBlock);
+        if event != 0 {
+            machine.signal(event, 1);
+        }
+        status
     }
-    status
-}
     fn ZwFlushBuffersFile(FileHandle: HANDLE, IoStatusBlock: *mut IO_STATUS_BLOCK) -> NTSTATUS {
-    let machine = current();
-    let done = machine.resolve_handle(FileHandle as u64, Some(Kind::File)).and_then(|file| machine.send(file, IRP_MJ_FLUSH_BUFFERS, |_, _| {}));
-    finish(done, IoStatusBlock)
-}
+        let machine = current();
+        let done = machine.resolve_handle(FileHandle as u64, Some(Kind::File)).and_then(|file| machine.send(file, IRP_MJ_FLUSH_BUFFERS, |_, _| {}));
+        finish(done, IoStatusBlock)
+    }
     fn ZwSetInformationFile(FileHandle: HANDLE, IoStatusBlock: *mut IO_STATUS_BLOCK, FileInformation: *mut c_void, Length: u32, FileInformationClass: i32) -> NTSTATUS { current().ask_file(FileHandle, IoStatusBlock, IRP_MJ_SET_INFORMATION, FileInformation, Length, FileInformationClass) }
     fn ZwQueryVolumeInformationFile(FileHandle: HANDLE, IoStatusBlock: *mut IO_STATUS_BLOCK, FsInformation: *mut c_void, Length: u32, FsInformationClass: i32) -> NTSTATUS { current().ask_file(FileHandle, IoStatusBlock, IRP_MJ_QUERY_VOLUME_INFORMATION, FsInformation, Length, FsInformationClass) }
     fn ZwQueryDirectoryFile(FileHandle: HANDLE, _Event: HANDLE, _ApcRoutine: *mut c_void, _ApcContext: *mut c_void, _IoStatusBlock: *mut IO_STATUS_BLOCK, _FileInformation: *mut c_void, _Length: u32, _FileInformationClass: i32, _ReturnSingleEntry: BOOLEAN, _FileName: *mut UNICODE_STRING, _RestartScan: BOOLEAN) -> NTSTATUS { current().resolve_handle(FileHandle as u64, Some(Kind::File)).err().unwrap_or(STATUS_INVALID_DEVICE_REQUEST) }
     fn ZwLoadDriver(DriverServiceName: *mut UNICODE_STRING) -> NTSTATUS { current().string(DriverServiceName).err().unwrap_or(STATUS_OBJECT_NAME_NOT_FOUND) }
     fn ZwUnloadDriver(DriverServiceName: *mut UNICODE_STRING) -> NTSTATUS { current().string(DriverServiceName).err().unwrap_or(STATUS_OBJECT_NAME_NOT_FOUND) }
     fn ObOpenObjectByName(ObjectAttributes: *mut OBJECT_ATTRIBUTES, ObjectType: *mut c_void, _AccessMode: KPROCESSOR_MODE, _AccessState: *mut c_void, _DesiredAccess: ACCESS_MASK, _ParseContext: *mut c_void, Handle: *mut HANDLE) -> NTSTATUS {
-    let machine = current();
-    let found = machine.attribute_path(ObjectAttributes).and_then(|path| {
-        let object = machine.objects.borrow().lookup(&path)?.0;
-        let kind = machine.objects.borrow().get(object).map(|object| object.kind);
-        if super::data::kind_of_type(ObjectType as u64).is_some_and(|wanted| Some(wanted) != kind) { Err(STATUS_OBJECT_TYPE_MISMATCH) } else { Ok(object) }
-    });
-    match found {
-        Ok(object) => machine.open_object(object, Handle),
-        Err(status) => status,
+        let machine = current();
+        let found = machine.attribute_path(ObjectAttributes).and_then(|path| {
+            let object = machine.objects.borrow().lookup(&path)?.0;
+            let kind = machine.objects.borrow().get(object).map(|object| object.kind);
+            if super::data::kind_of_type(ObjectType as u64).is_some_and(|wanted| Some(wanted) != kind) { Err(STATUS_OBJECT_TYPE_MISMATCH) } else { Ok(object) }
+        });
+        match found {
+            Ok(object) => machine.open_object(object, Handle),
+            Err(status) => status,
+        }
     }
-}
     fn ObIsKernelHandle(Handle: HANDLE) -> BOOLEAN { u8::from((Handle as u64) >> 63 != 0) }
     fn ZwYieldExecution() -> NTSTATUS {
-    current().yield_while_busy();
-    STATUS_SUCCESS
-}
+        current().yield_while_busy();
+        STATUS_SUCCESS
+    }
 }
 
 /// Directories that every system has.

@@ -37,48 +37,48 @@ exports! {
     fn ZwOpenProcess(ProcessHandle: *mut HANDLE, _DesiredAccess: ACCESS_MASK, _ObjectAttributes: *mut OBJECT_ATTRIBUTES, ClientId: *mut CLIENT_ID) -> NTSTATUS { current().open_process(ProcessHandle, ClientId) }
     fn NtOpenProcess(ProcessHandle: *mut HANDLE, _DesiredAccess: ACCESS_MASK, _ObjectAttributes: *mut OBJECT_ATTRIBUTES, ClientId: *mut CLIENT_ID) -> NTSTATUS { current().open_process(ProcessHandle, ClientId) }
     fn ZwOpenThread(ThreadHandle: *mut HANDLE, _DesiredAccess: ACCESS_MASK, _ObjectAttributes: *mut OBJECT_ATTRIBUTES, ClientId: *mut CLIENT_ID) -> NTSTATUS {
-    let machine = current();
-    let Some(thread) = machine.thread_by_id(get!(ClientId, UniqueThread) as u64) else { return STATUS_INVALID_CID };
-    machine.open_object(thread, ThreadHandle)
-}
+        let machine = current();
+        let Some(thread) = machine.thread_by_id(get!(ClientId, UniqueThread) as u64) else { return STATUS_INVALID_CID };
+        machine.open_object(thread, ThreadHandle)
+    }
     fn ZwQueryInformationProcess(ProcessHandle: HANDLE, ProcessInformationClass: i32, ProcessInformation: *mut c_void, ProcessInformationLength: u32, ReturnLength: *mut u32) -> NTSTATUS { current().query_process(ProcessHandle, ProcessInformationClass, ProcessInformation, ProcessInformationLength, ReturnLength) }
     fn NtQueryInformationProcess(ProcessHandle: HANDLE, ProcessInformationClass: i32, ProcessInformation: *mut c_void, ProcessInformationLength: u32, ReturnLength: *mut u32) -> NTSTATUS { current().query_process(ProcessHandle, ProcessInformationClass, ProcessInformation, ProcessInformationLength, ReturnLength) }
     fn ZwTerminateProcess(ProcessHandle: HANDLE, _ExitStatus: NTSTATUS) -> NTSTATUS {
-    // Null is the current one, as the native call has it.
-    let handle = if ProcessHandle.is_null() { u64::MAX } else { ProcessHandle as u64 };
-    current().resolve_handle(handle, Some(Kind::Process)).err().unwrap_or(STATUS_ACCESS_DENIED)
-}
+        // Null is the current one, as the native call has it.
+        let handle = if ProcessHandle.is_null() { u64::MAX } else { ProcessHandle as u64 };
+        current().resolve_handle(handle, Some(Kind::Process)).err().unwrap_or(STATUS_ACCESS_DENIED)
+    }
     fn PsLookupThreadByThreadId(ThreadId: HANDLE, Thread: *mut *mut c_void) -> NTSTATUS {
-    let machine = current();
-    let Some(thread) = machine.thread_by_id(ThreadId as u64) else { return STATUS_INVALID_PARAMETER };
-    machine.objects.borrow_mut().reference(thread, machine.call_site());
-    guest::write(Thread, thread as *mut c_void);
-    STATUS_SUCCESS
-}
+        let machine = current();
+        let Some(thread) = machine.thread_by_id(ThreadId as u64) else { return STATUS_INVALID_PARAMETER };
+        machine.objects.borrow_mut().reference(thread, machine.call_site());
+        guest::write(Thread, thread as *mut c_void);
+        STATUS_SUCCESS
+    }
     fn IoThreadToProcess(Thread: *mut c_void) -> *mut c_void { current().process_of_thread(Thread) }
     fn PsGetThreadProcess(Thread: *mut c_void) -> *mut c_void { current().process_of_thread(Thread) }
     fn PsGetThreadId(Thread: *mut c_void) -> HANDLE {
-    let machine = current();
-    thread_id(machine.known_thread(Thread)) as HANDLE
-}
+        let machine = current();
+        thread_id(machine.known_thread(Thread)) as HANDLE
+    }
     fn PsGetThreadProcessId(Thread: *mut c_void) -> HANDLE {
-    let machine = current();
-    machine.process_id(machine.process_of_thread(Thread) as u64).unwrap_or(0) as HANDLE
-}
+        let machine = current();
+        machine.process_id(machine.process_of_thread(Thread) as u64).unwrap_or(0) as HANDLE
+    }
     fn PsIsSystemThread(Thread: *mut c_void) -> BOOLEAN {
-    let machine = current();
-    u8::from(machine.thread(machine.known_thread(Thread)).is_system_thread.get())
-}
+        let machine = current();
+        u8::from(machine.thread(machine.known_thread(Thread)).is_system_thread.get())
+    }
     fn PsIsThreadTerminating(Thread: *mut c_void) -> BOOLEAN {
-    current().known_thread(Thread);
-    0
-}
+        current().known_thread(Thread);
+        0
+    }
     fn PsGetCurrentProcess() -> *mut c_void { current().current_process() as *mut c_void }
     fn PsGetCurrentThread() -> *mut c_void { current().current_thread_object() as *mut c_void }
     fn PsGetProcessImageFileName(Process: *mut c_void) -> *mut u8 {
-    current().check_process(Process as u64);
-    Process.cast::<u8>().wrapping_add(crate::process::IMAGE_NAME)
-}
+        current().check_process(Process as u64);
+        Process.cast::<u8>().wrapping_add(crate::process::IMAGE_NAME)
+    }
     fn PsGetProcessPeb(Process: *mut c_void) -> *mut c_void { current().nothing_of(Process) }
     fn PsGetProcessSectionBaseAddress(Process: *mut c_void) -> *mut c_void { current().nothing_of(Process) }
     fn PsGetProcessWow64Process(Process: *mut c_void) -> *mut c_void { current().nothing_of(Process) }
@@ -86,79 +86,79 @@ exports! {
     fn PsGetProcessJob(Process: *mut c_void) -> *mut c_void { current().nothing_of(Process) }
     fn PsGetProcessDebugPort(Process: *mut c_void) -> *mut c_void { current().nothing_of(Process) }
     fn PsGetThreadWin32Thread(Thread: *mut c_void) -> *mut c_void {
-    current().known_thread(Thread);
-    ptr::null_mut()
-}
+        current().known_thread(Thread);
+        ptr::null_mut()
+    }
     fn PsGetProcessInheritedFromUniqueProcessId(Process: *mut c_void) -> HANDLE {
-    current().check_process(Process as u64);
-    PARENT as HANDLE
-}
+        current().check_process(Process as u64);
+        PARENT as HANDLE
+    }
     fn PsGetCurrentProcessSessionId() -> u32 { 0 }
     fn PsGetProcessSessionId(Process: *mut c_void) -> u32 {
-    current().check_process(Process as u64);
-    0
-}
+        current().check_process(Process as u64);
+        0
+    }
     fn PsGetProcessCreateTimeQuadPart(Process: *mut c_void) -> LARGE_INTEGER {
-    let machine = current();
-    machine.check_process(Process as u64);
-    let processes = machine.processes.borrow();
-    processes.iter().find(|process| process.address == Process as u64).map_or(0, |process| process.started)
-}
+        let machine = current();
+        machine.check_process(Process as u64);
+        let processes = machine.processes.borrow();
+        processes.iter().find(|process| process.address == Process as u64).map_or(0, |process| process.started)
+    }
     fn PsGetProcessExitTime() -> LARGE_INTEGER { 0 }
     fn PsGetProcessExitStatus(Process: *mut c_void) -> NTSTATUS {
-    current().check_process(Process as u64);
-    STATUS_PENDING
-}
+        current().check_process(Process as u64);
+        STATUS_PENDING
+    }
     fn PsAcquireProcessExitSynchronization(Process: *mut c_void) -> NTSTATUS {
-    current().check_process(Process as u64);
-    STATUS_SUCCESS
-}
+        current().check_process(Process as u64);
+        STATUS_SUCCESS
+    }
     fn PsReleaseProcessExitSynchronization(Process: *mut c_void) { current().check_process(Process as u64) }
     fn KeAttachProcess(Process: *mut c_void) {
-    let machine = current();
-    machine.check_process(Process as u64);
-    let thread = machine.current_thread_object();
-    let (site, home) = (machine.call_site(), machine.current_process());
-    machine.resources.borrow_mut().hold(Held::AttachedProcess, thread, site);
-    machine.services.borrow_mut().attached_from.insert(thread, home);
-    machine.enter_process(Process as u64);
-}
+        let machine = current();
+        machine.check_process(Process as u64);
+        let thread = machine.current_thread_object();
+        let (site, home) = (machine.call_site(), machine.current_process());
+        machine.resources.borrow_mut().hold(Held::AttachedProcess, thread, site);
+        machine.services.borrow_mut().attached_from.insert(thread, home);
+        machine.enter_process(Process as u64);
+    }
     fn KeDetachProcess() {
-    let machine = current();
-    let thread = machine.current_thread_object();
-    machine.must_hold(Held::AttachedProcess, thread);
-    let home = machine.services.borrow_mut().attached_from.remove(&thread);
-    machine.enter_process(home.unwrap_or_default());
-}
+        let machine = current();
+        let thread = machine.current_thread_object();
+        machine.must_hold(Held::AttachedProcess, thread);
+        let home = machine.services.borrow_mut().attached_from.remove(&thread);
+        machine.enter_process(home.unwrap_or_default());
+    }
     fn PsSetCreateProcessNotifyRoutineEx(NotifyRoutine: PCREATE_PROCESS_NOTIFY_ROUTINE_EX, Remove: BOOLEAN) -> NTSTATUS { current().set_process_notify(NotifyRoutine as usize as u64, Remove != 0) }
     fn PsSetCreateProcessNotifyRoutineEx2(NotifyType: i32, NotifyInformation: *mut c_void, Remove: BOOLEAN) -> NTSTATUS {
-    if NotifyType != 0 {
-        return STATUS_INVALID_PARAMETER;
+        if NotifyType != 0 {
+            return STATUS_INVALID_PARAMETER;
+        }
+        current().set_process_notify(NotifyInformation as u64, Remove != 0)
     }
-    current().set_process_notify(NotifyInformation as u64, Remove != 0)
-}
     fn PsSetLoadImageNotifyRoutineEx(NotifyRoutine: PLOAD_IMAGE_NOTIFY_ROUTINE, _Flags: usize) -> NTSTATUS { current().add_notify(Held::ImageNotifyRoutine, NotifyRoutine as usize as u64) }
     fn ZwSetInformationThread(ThreadHandle: HANDLE, ThreadInformationClass: i32, _ThreadInformation: *mut c_void, ThreadInformationLength: u32) -> NTSTATUS {
-    if let Err(status) = current().resolve_handle(ThreadHandle as u64, Some(Kind::Thread)) {
-        return status;
+        if let Err(status) = current().resolve_handle(ThreadHandle as u64, Some(Kind::Thread)) {
+            return status;
+        }
+        match (ThreadInformationClass, ThreadInformationLength) {
+            // ThreadPriority and ThreadBasePriority; ThreadAffinityMask; ThreadHideFromDebugger.
+            (2 | 3, 4) | (4, 8) | (17, 0) => STATUS_SUCCESS,
+            (2..=4 | 17, _) => STATUS_INFO_LENGTH_MISMATCH,
+            _ => STATUS_INVALID_INFO_CLASS,
+        }
     }
-    match (ThreadInformationClass, ThreadInformationLength) {
-        // ThreadPriority and ThreadBasePriority; ThreadAffinityMask; ThreadHideFromDebugger.
-        (2 | 3, 4) | (4, 8) | (17, 0) => STATUS_SUCCESS,
-        (2..=4 | 17, _) => STATUS_INFO_LENGTH_MISMATCH,
-        _ => STATUS_INVALID_INFO_CLASS,
-    }
-}
     fn ZwQueryInformationThread(ThreadHandle: HANDLE, ThreadInformationClass: i32, ThreadInformation: *mut c_void, ThreadInformationLength: u32, ReturnLength: *mut u32) -> NTSTATUS { current().query_thread(ThreadHandle, ThreadInformationClass, ThreadInformation, ThreadInformationLength, ReturnLength) }
     fn KeQueryPriorityThread(Thread: *mut c_void) -> KPRIORITY {
-    let machine = current();
-    machine.thread(machine.known_thread(Thread)).priority.get()
-}
+        let machine = current();
+        machine.thread(machine.known_thread(Thread)).priority.get()
+    }
     fn KeSetBasePriorityThread(Thread: *mut c_void, Increment: i32) -> i32 {
-    let machine = current();
-    let thread = machine.thread(machine.known_thread(Thread));
-    thread.priority.replace(BASE_PRIORITY + Increment) - BASE_PRIORITY
-}
+        let machine = current();
+        let thread = machine.thread(machine.known_thread(Thread));
+        thread.priority.replace(BASE_PRIORITY + Increment) - BASE_PRIORITY
+    }
 }
 
 /// Id of the process that every client counts as started by.
@@ -217,7 +217,7 @@ impl Machine {
     /// The thread object with an id.
     fn thread_by_id(&self, id: u64) -> Option<u64> {
         let index = guest::size(id.checked_div(4)?.checked_sub(1)?);
-        let known = id % 4 == 0 && index < self.thread_count();
+        let known = id.is_multiple_of(4) && index < self.thread_count();
         known.then(|| self.thread(crate::sched::ThreadId(index)).object.get())
     }
 

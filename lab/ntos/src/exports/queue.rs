@@ -31,117 +31,117 @@ exports! {
     fn KeRemoveDeviceQueue(DeviceQueue: *mut KDEVICE_QUEUE) -> *mut KDEVICE_QUEUE_ENTRY { remove(DeviceQueue, 0) }
     fn KeRemoveByKeyDeviceQueue(DeviceQueue: *mut KDEVICE_QUEUE, SortKey: u32) -> *mut KDEVICE_QUEUE_ENTRY { remove(DeviceQueue, SortKey) }
     fn KeRemoveEntryDeviceQueue(_DeviceQueue: *mut KDEVICE_QUEUE, DeviceQueueEntry: *mut KDEVICE_QUEUE_ENTRY) -> BOOLEAN {
-    if get!(DeviceQueueEntry, Inserted) == 0 {
-        return 0;
-    }
-    unlink(field!(DeviceQueueEntry, DeviceListEntry));
-    set!(DeviceQueueEntry, Inserted = 0u8);
-    1
-}
-    fn IoStartPacket(DeviceObject: *mut DEVICE_OBJECT, Irp: *mut IRP, Key: *mut u32, CancelFunction: Option<PDRIVER_CANCEL>) {
-    let machine = current();
-    machine.check_device(DeviceObject);
-    machine.irp_block(Irp);
-    let old = machine.raise(DISPATCH_LEVEL);
-    let cancelable = CancelFunction.is_some();
-    if cancelable {
-        machine.acquire(machine.cancel_lock.as_ptr());
-        set!(Irp, CancelRoutine = CancelFunction);
-    }
-    let key = if Key.is_null() { None } else { Some(guest::read(Key)) };
-    let queued = insert(field!(DeviceObject, DeviceQueue).cast(), entry_of(Irp), key);
-    if queued {
-        machine.leave_cancel_lock(cancelable);
-        if cancelable && get!(Irp, Cancel) != 0 {
-            machine.cancel_irp(Irp);
+        if get!(DeviceQueueEntry, Inserted) == 0 {
+            return 0;
         }
-    } else {
-        set!(DeviceObject, CurrentIrp = Irp);
-        machine.leave_cancel_lock(cancelable);
-        machine.start_io(DeviceObject, Irp);
+        unlink(field!(DeviceQueueEntry, DeviceListEntry));
+        set!(DeviceQueueEntry, Inserted = 0u8);
+        1
     }
-    machine.lower(old);
-}
+    fn IoStartPacket(DeviceObject: *mut DEVICE_OBJECT, Irp: *mut IRP, Key: *mut u32, CancelFunction: Option<PDRIVER_CANCEL>) {
+        let machine = current();
+        machine.check_device(DeviceObject);
+        machine.irp_block(Irp);
+        let old = machine.raise(DISPATCH_LEVEL);
+        let cancelable = CancelFunction.is_some();
+        if cancelable {
+            machine.acquire(machine.cancel_lock.as_ptr());
+            set!(Irp, CancelRoutine = CancelFunction);
+        }
+        let key = if Key.is_null() { None } else { Some(guest::read(Key)) };
+        let queued = insert(field!(DeviceObject, DeviceQueue).cast(), entry_of(Irp), key);
+        if queued {
+            machine.leave_cancel_lock(cancelable);
+            if cancelable && get!(Irp, Cancel) != 0 {
+                machine.cancel_irp(Irp);
+            }
+        } else {
+            set!(DeviceObject, CurrentIrp = Irp);
+            machine.leave_cancel_lock(cancelable);
+            machine.start_io(DeviceObject, Irp);
+        }
+        machine.lower(old);
+    }
     fn IoStartNextPacket(DeviceObject: *mut DEVICE_OBJECT, Cancelable: BOOLEAN) { current().start_next(DeviceObject, Cancelable != 0, 0) }
     fn IoStartNextPacketByKey(DeviceObject: *mut DEVICE_OBJECT, Cancelable: BOOLEAN, Key: u32) { current().start_next(DeviceObject, Cancelable != 0, Key) }
     fn IoSetStartIoAttributes(DeviceObject: *mut DEVICE_OBJECT, _DeferredStartIo: BOOLEAN, _NonCancelable: BOOLEAN) { current().check_device(DeviceObject) }
     fn IoCsqInitialize(Csq: *mut IO_CSQ, CsqInsertIrp: *mut c_void, CsqRemoveIrp: *mut c_void, CsqPeekNextIrp: *mut c_void, CsqAcquireLock: *mut c_void, CsqReleaseLock: *mut c_void, CsqCompleteCanceledIrp: *mut c_void) -> NTSTATUS {
-    guest::write(Csq, IO_CSQ { Type: IO_TYPE_CSQ, CsqInsertIrp, CsqRemoveIrp, CsqPeekNextIrp, CsqAcquireLock, CsqReleaseLock, CsqCompleteCanceledIrp, ReservePointer: ptr::null_mut() });
-    STATUS_SUCCESS
-}
+        guest::write(Csq, IO_CSQ { Type: IO_TYPE_CSQ, CsqInsertIrp, CsqRemoveIrp, CsqPeekNextIrp, CsqAcquireLock, CsqReleaseLock, CsqCompleteCanceledIrp, ReservePointer: ptr::null_mut() });
+        STATUS_SUCCESS
+    }
     fn IoCsqInitializeEx(Csq: *mut IO_CSQ, CsqInsertIrp: *mut c_void, CsqRemoveIrp: *mut c_void, CsqPeekNextIrp: *mut c_void, CsqAcquireLock: *mut c_void, CsqReleaseLock: *mut c_void, CsqCompleteCanceledIrp: *mut c_void) -> NTSTATUS {
-    guest::write(Csq, IO_CSQ { Type: IO_TYPE_CSQ_EX, CsqInsertIrp, CsqRemoveIrp, CsqPeekNextIrp, CsqAcquireLock, CsqReleaseLock, CsqCompleteCanceledIrp, ReservePointer: ptr::null_mut() });
-    STATUS_SUCCESS
-}
+        guest::write(Csq, IO_CSQ { Type: IO_TYPE_CSQ_EX, CsqInsertIrp, CsqRemoveIrp, CsqPeekNextIrp, CsqAcquireLock, CsqReleaseLock, CsqCompleteCanceledIrp, ReservePointer: ptr::null_mut() });
+        STATUS_SUCCESS
+    }
     fn IoCsqInsertIrp(Csq: *mut IO_CSQ, Irp: *mut IRP, Context: *mut IO_CSQ_IRP_CONTEXT) { current().csq_insert(Csq, Irp, Context, ptr::null_mut()); }
     fn IoCsqInsertIrpEx(Csq: *mut IO_CSQ, Irp: *mut IRP, Context: *mut IO_CSQ_IRP_CONTEXT, InsertContext: *mut c_void) -> NTSTATUS { current().csq_insert(Csq, Irp, Context, InsertContext) }
     fn IoCsqRemoveIrp(Csq: *mut IO_CSQ, Context: *mut IO_CSQ_IRP_CONTEXT) -> *mut IRP {
-    let machine = current();
-    let lock = machine.csq_lock(Csq);
-    let irp = get!(Context, Irp);
-    let mine = !irp.is_null() && machine.csq_claim(Csq, irp);
-    machine.csq_unlock(Csq, lock);
-    if mine { irp } else { ptr::null_mut() }
-}
-    fn IoCsqRemoveNextIrp(Csq: *mut IO_CSQ, PeekContext: *mut c_void) -> *mut IRP {
-    let machine = current();
-    let lock = machine.csq_lock(Csq);
-    let mut irp: *mut IRP = ptr::null_mut();
-    loop {
-        let peek = get!(Csq, CsqPeekNextIrp) as u64;
-        irp = machine.call(peek, [Csq as u64, irp as u64, PeekContext as u64, 0]) as *mut IRP;
-        if irp.is_null() || machine.csq_claim(Csq, irp) {
-            break;
-        }
+        let machine = current();
+        let lock = machine.csq_lock(Csq);
+        let irp = get!(Context, Irp);
+        let mine = !irp.is_null() && machine.csq_claim(Csq, irp);
+        machine.csq_unlock(Csq, lock);
+        if mine { irp } else { ptr::null_mut() }
     }
-    machine.csq_unlock(Csq, lock);
-    irp
-}
+    fn IoCsqRemoveNextIrp(Csq: *mut IO_CSQ, PeekContext: *mut c_void) -> *mut IRP {
+        let machine = current();
+        let lock = machine.csq_lock(Csq);
+        let mut irp: *mut IRP = ptr::null_mut();
+        loop {
+            let peek = get!(Csq, CsqPeekNextIrp) as u64;
+            irp = machine.call(peek, [Csq as u64, irp as u64, PeekContext as u64, 0]) as *mut IRP;
+            if irp.is_null() || machine.csq_claim(Csq, irp) {
+                break;
+            }
+        }
+        machine.csq_unlock(Csq, lock);
+        irp
+    }
     fn KeInitializeQueue(Queue: *mut KQUEUE, Count: u32) {
-    guest::set_bytes(Queue.cast(), 0, size_of::<KQUEUE>());
-    super::ke::initialize_header(Queue.cast(), QUEUE_OBJECT, size_of::<KQUEUE>(), 0);
-    empty(field!(Queue, EntryListHead));
-    empty(field!(Queue, ThreadListHead));
-    let limit = if Count == 0 { u32::try_from(current().cpu_count()).unwrap_or(u32::MAX) } else { Count };
-    set!(Queue, MaximumCount = limit);
-}
+        guest::set_bytes(Queue.cast(), 0, size_of::<KQUEUE>());
+        super::ke::initialize_header(Queue.cast(), QUEUE_OBJECT, size_of::<KQUEUE>(), 0);
+        empty(field!(Queue, EntryListHead));
+        empty(field!(Queue, ThreadListHead));
+        let limit = if Count == 0 { u32::try_from(current().cpu_count()).unwrap_or(u32::MAX) } else { Count };
+        set!(Queue, MaximumCount = limit);
+    }
     fn KeInsertQueue(Queue: *mut KQUEUE, Entry: *mut LIST_ENTRY) -> i32 {
-    let head = field!(Queue, EntryListHead);
-    link(get!(head, Blink), Entry, head);
-    current().signal(Queue as u64, get!(Queue, Header.SignalState) + 1)
-}
+        let head = field!(Queue, EntryListHead);
+        link(get!(head, Blink), Entry, head);
+        current().signal(Queue as u64, get!(Queue, Header.SignalState) + 1)
+    }
     fn KeInsertHeadQueue(Queue: *mut KQUEUE, Entry: *mut LIST_ENTRY) -> i32 {
-    let head = field!(Queue, EntryListHead);
-    link(head, Entry, get!(head, Flink));
-    current().signal(Queue as u64, get!(Queue, Header.SignalState) + 1)
-}
+        let head = field!(Queue, EntryListHead);
+        link(head, Entry, get!(head, Flink));
+        current().signal(Queue as u64, get!(Queue, Header.SignalState) + 1)
+    }
     fn KeReadStateQueue(Queue: *mut KQUEUE) -> i32 { get!(Queue, Header.SignalState) }
     fn KeRemoveQueue(Queue: *mut KQUEUE, _WaitMode: KPROCESSOR_MODE, Timeout: *const LARGE_INTEGER) -> *mut LIST_ENTRY {
-    let machine = current();
-    let timeout = machine.timeout(Timeout);
-    let head = field!(Queue, EntryListHead);
-    while get!(Queue, Header.SignalState) <= 0 {
-        let outcome = machine.wait(&[Queue as u64], false, timeout);
-        if outcome == STATUS_TIMEOUT {
-            return outcome.to_u32() as usize as *mut LIST_ENTRY;
+        let machine = current();
+        let timeout = machine.timeout(Timeout);
+        let head = field!(Queue, EntryListHead);
+        while get!(Queue, Header.SignalState) <= 0 {
+            let outcome = machine.wait(&[Queue as u64], false, timeout);
+            if outcome == STATUS_TIMEOUT {
+                return outcome.to_u32() as usize as *mut LIST_ENTRY;
+            }
         }
+        let first = get!(head, Flink);
+        unlink(first);
+        set!(Queue, Header.SignalState = get!(Queue, Header.SignalState) - 1);
+        first
     }
-    let first = get!(head, Flink);
-    unlink(first);
-    set!(Queue, Header.SignalState = get!(Queue, Header.SignalState) - 1);
-    first
-}
     fn KeRundownQueue(Queue: *mut KQUEUE) -> *mut LIST_ENTRY {
-    let head = field!(Queue, EntryListHead);
-    let first = get!(head, Flink);
-    set!(Queue, Header.SignalState = 0);
-    if ptr::eq(first, head) {
-        return ptr::null_mut();
+        let head = field!(Queue, EntryListHead);
+        let first = get!(head, Flink);
+        set!(Queue, Header.SignalState = 0);
+        if ptr::eq(first, head) {
+            return ptr::null_mut();
+        }
+        unlink(head);
+        empty(head);
+        first
     }
-    unlink(head);
-    empty(head);
-    first
-}
 }
 
 pub(in crate::exports) fn initialize_device_queue(queue: *mut KDEVICE_QUEUE) {

@@ -21,137 +21,137 @@ exports! {
     text;
 
     fn RtlInitUnicodeStringEx(DestinationString: *mut UNICODE_STRING, SourceString: *const u16) -> NTSTATUS {
-    let count = if SourceString.is_null() { 0 } else { super::rtl::wide_units(SourceString).len() };
-    let bytes = u16::try_from(count * 2).ok().filter(|bytes| *bytes < 0xFFFC);
-    let Some(bytes) = bytes else { return STATUS_NAME_TOO_LONG };
-    let maximum = if SourceString.is_null() { 0 } else { bytes + 2 };
-    guest::write(DestinationString, UNICODE_STRING { Length: bytes, MaximumLength: maximum, Buffer: SourceString.cast_mut() });
-    STATUS_SUCCESS
-}
+        let count = if SourceString.is_null() { 0 } else { super::rtl::wide_units(SourceString).len() };
+        let bytes = u16::try_from(count * 2).ok().filter(|bytes| *bytes < 0xFFFC);
+        let Some(bytes) = bytes else { return STATUS_NAME_TOO_LONG };
+        let maximum = if SourceString.is_null() { 0 } else { bytes + 2 };
+        guest::write(DestinationString, UNICODE_STRING { Length: bytes, MaximumLength: maximum, Buffer: SourceString.cast_mut() });
+        STATUS_SUCCESS
+    }
     fn RtlPrefixUnicodeString(String1: *const UNICODE_STRING, String2: *const UNICODE_STRING, CaseInSensitive: BOOLEAN) -> BOOLEAN {
-    let (prefix, text) = (units(String1), units(String2));
-    let fold = |unit: &u16| if CaseInSensitive != 0 { upcase(*unit) } else { *unit };
-    u8::from(prefix.len() <= text.len() && prefix.iter().map(fold).eq(text.iter().take(prefix.len()).map(fold)))
-}
+        let (prefix, text) = (units(String1), units(String2));
+        let fold = |unit: &u16| if CaseInSensitive != 0 { upcase(*unit) } else { *unit };
+        u8::from(prefix.len() <= text.len() && prefix.iter().map(fold).eq(text.iter().take(prefix.len()).map(fold)))
+    }
     fn RtlCompareUnicodeStrings(String1: *const u16, String1Length: usize, String2: *const u16, String2Length: usize, CaseInSensitive: BOOLEAN) -> i32 {
-    let fold = |string: *const u16, count| wide(string, count).into_iter().map(move |unit| if CaseInSensitive != 0 { upcase(unit) } else { unit });
-    sign(fold(String1, String1Length).cmp(fold(String2, String2Length)))
-}
+        let fold = |string: *const u16, count| wide(string, count).into_iter().map(move |unit| if CaseInSensitive != 0 { upcase(unit) } else { unit });
+        sign(fold(String1, String1Length).cmp(fold(String2, String2Length)))
+    }
     fn RtlUpcaseUnicodeString(DestinationString: *mut UNICODE_STRING, SourceString: *const UNICODE_STRING, AllocateDestinationString: BOOLEAN) -> NTSTATUS {
-    let text: Vec<u16> = units(SourceString).into_iter().map(upcase).collect();
-    deliver_wide(DestinationString, &text, AllocateDestinationString != 0, false)
-}
+        let text: Vec<u16> = units(SourceString).into_iter().map(upcase).collect();
+        deliver_wide(DestinationString, &text, AllocateDestinationString != 0, false)
+    }
     fn RtlDowncaseUnicodeString(DestinationString: *mut UNICODE_STRING, SourceString: *const UNICODE_STRING, AllocateDestinationString: BOOLEAN) -> NTSTATUS {
-    let text: Vec<u16> = units(SourceString).into_iter().map(downcase).collect();
-    deliver_wide(DestinationString, &text, AllocateDestinationString != 0, false)
-}
+        let text: Vec<u16> = units(SourceString).into_iter().map(downcase).collect();
+        deliver_wide(DestinationString, &text, AllocateDestinationString != 0, false)
+    }
     fn RtlUpcaseUnicodeChar(SourceCharacter: u16) -> u16 { upcase(SourceCharacter) }
     fn RtlDowncaseUnicodeChar(SourceCharacter: u16) -> u16 { downcase(SourceCharacter) }
     fn RtlDuplicateUnicodeString(Flags: u32, StringIn: *const UNICODE_STRING, StringOut: *mut UNICODE_STRING) -> NTSTATUS {
-    if Flags & !3 != 0 || Flags == 2 {
-        return STATUS_INVALID_PARAMETER;
+        if Flags & !3 != 0 || Flags == 2 {
+            return STATUS_INVALID_PARAMETER;
+        }
+        let text = units(StringIn);
+        if text.is_empty() && Flags & 2 == 0 {
+            guest::write(StringOut, UNICODE_STRING { Length: 0, MaximumLength: 0, Buffer: ptr::null_mut() });
+            return STATUS_SUCCESS;
+        }
+        deliver_wide(StringOut, &text, true, Flags & 1 != 0)
     }
-    let text = units(StringIn);
-    if text.is_empty() && Flags & 2 == 0 {
-        guest::write(StringOut, UNICODE_STRING { Length: 0, MaximumLength: 0, Buffer: ptr::null_mut() });
-        return STATUS_SUCCESS;
-    }
-    deliver_wide(StringOut, &text, true, Flags & 1 != 0)
-}
     fn RtlEqualString(String1: *const ANSI_STRING, String2: *const ANSI_STRING, CaseInSensitive: BOOLEAN) -> BOOLEAN { u8::from(compare_narrow(String1, String2, CaseInSensitive != 0) == 0) }
     fn RtlCompareString(String1: *const ANSI_STRING, String2: *const ANSI_STRING, CaseInSensitive: BOOLEAN) -> i32 { compare_narrow(String1, String2, CaseInSensitive != 0) }
     fn RtlCopyString(DestinationString: *mut ANSI_STRING, SourceString: *const ANSI_STRING) { copy_narrow(DestinationString, SourceString, |c| c) }
     fn RtlUpperString(DestinationString: *mut ANSI_STRING, SourceString: *const ANSI_STRING) { copy_narrow(DestinationString, SourceString, |c| c.to_ascii_uppercase()) }
     fn RtlAppendStringToString(Destination: *mut ANSI_STRING, Source: *const ANSI_STRING) -> NTSTATUS {
-    let (to, from) = (guest::read(Destination), narrow(Source));
-    let start = usize::from(to.Length);
-    if start + from.len() > usize::from(to.MaximumLength) {
-        return STATUS_BUFFER_TOO_SMALL;
+        let (to, from) = (guest::read(Destination), narrow(Source));
+        let start = usize::from(to.Length);
+        if start + from.len() > usize::from(to.MaximumLength) {
+            return STATUS_BUFFER_TOO_SMALL;
+        }
+        guest::fill(to.Buffer.wrapping_add(start), &from);
+        set!(Destination, Length = u16::try_from(start + from.len()).unwrap_or(u16::MAX));
+        STATUS_SUCCESS
     }
-    guest::fill(to.Buffer.wrapping_add(start), &from);
-    set!(Destination, Length = u16::try_from(start + from.len()).unwrap_or(u16::MAX));
-    STATUS_SUCCESS
-}
     fn RtlxAnsiStringToUnicodeSize(AnsiString: *const ANSI_STRING) -> u32 { 2 * u32::from(guest::read(AnsiString).Length) + 2 }
     fn RtlxUnicodeStringToAnsiSize(UnicodeString: *const UNICODE_STRING) -> u32 { u32::from(guest::read(UnicodeString).Length / 2) + 1 }
     fn RtlUnicodeToMultiByteN(MultiByteString: *mut u8, MaxBytesInMultiByteString: u32, BytesInMultiByteString: *mut u32, UnicodeString: *const u16, BytesInUnicodeString: u32) -> NTSTATUS {
-    to_bytes(MultiByteString, MaxBytesInMultiByteString, BytesInMultiByteString, &wide(UnicodeString, BytesInUnicodeString as usize / 2), |unit| unit)
-}
+        to_bytes(MultiByteString, MaxBytesInMultiByteString, BytesInMultiByteString, &wide(UnicodeString, BytesInUnicodeString as usize / 2), |unit| unit)
+    }
     fn RtlUpcaseUnicodeToMultiByteN(MultiByteString: *mut u8, MaxBytesInMultiByteString: u32, BytesInMultiByteString: *mut u32, UnicodeString: *const u16, BytesInUnicodeString: u32) -> NTSTATUS {
-    to_bytes(MultiByteString, MaxBytesInMultiByteString, BytesInMultiByteString, &wide(UnicodeString, BytesInUnicodeString as usize / 2), upcase)
-}
+        to_bytes(MultiByteString, MaxBytesInMultiByteString, BytesInMultiByteString, &wide(UnicodeString, BytesInUnicodeString as usize / 2), upcase)
+    }
     fn RtlMultiByteToUnicodeN(UnicodeString: *mut u16, MaxBytesInUnicodeString: u32, BytesInUnicodeString: *mut u32, MultiByteString: *const u8, BytesInMultiByteString: u32) -> NTSTATUS {
-    let text: Vec<u16> = guest::bytes(MultiByteString, BytesInMultiByteString as usize).into_iter().map(u16::from).collect();
-    let fits = text.len().min(MaxBytesInUnicodeString as usize / 2);
-    write_wide(UnicodeString, &text[..fits]);
-    put_length(BytesInUnicodeString, fits * 2);
-    STATUS_SUCCESS
-}
+        let text: Vec<u16> = guest::bytes(MultiByteString, BytesInMultiByteString as usize).into_iter().map(u16::from).collect();
+        let fits = text.len().min(MaxBytesInUnicodeString as usize / 2);
+        write_wide(UnicodeString, &text[..fits]);
+        put_length(BytesInUnicodeString, fits * 2);
+        STATUS_SUCCESS
+    }
     fn RtlAnsiCharToUnicodeChar(SourceCharacter: *mut *mut u8) -> u16 {
-    let at = guest::read(SourceCharacter);
-    guest::write(SourceCharacter, at.wrapping_add(1));
-    u16::from(guest::read(at))
-}
+        let at = guest::read(SourceCharacter);
+        guest::write(SourceCharacter, at.wrapping_add(1));
+        u16::from(guest::read(at))
+    }
     fn RtlUnicodeToUTF8N(UTF8StringDestination: *mut u8, UTF8StringMaxByteCount: u32, UTF8StringActualByteCount: *mut u32, UnicodeStringSource: *const u16, UnicodeStringByteCount: u32) -> NTSTATUS {
-    let source = wide(UnicodeStringSource, UnicodeStringByteCount as usize / 2);
-    let whole = char::decode_utf16(source.iter().copied()).all(|c| c.is_ok());
-    let text = String::from_utf16_lossy(&source);
-    let parts = text.chars().map(|c| c.to_string().into_bytes());
-    convert_parts(UTF8StringDestination, UTF8StringMaxByteCount as usize, UTF8StringActualByteCount, parts, whole)
-}
+        let source = wide(UnicodeStringSource, UnicodeStringByteCount as usize / 2);
+        let whole = char::decode_utf16(source.iter().copied()).all(|c| c.is_ok());
+        let text = String::from_utf16_lossy(&source);
+        let parts = text.chars().map(|c| c.to_string().into_bytes());
+        convert_parts(UTF8StringDestination, UTF8StringMaxByteCount as usize, UTF8StringActualByteCount, parts, whole)
+    }
     fn RtlUTF8ToUnicodeN(UnicodeStringDestination: *mut u16, UnicodeStringMaxByteCount: u32, UnicodeStringActualByteCount: *mut u32, UTF8StringSource: *const u8, UTF8StringByteCount: u32) -> NTSTATUS {
-    let source = guest::bytes(UTF8StringSource, UTF8StringByteCount as usize);
-    let whole = std::str::from_utf8(&source).is_ok();
-    let text = String::from_utf8_lossy(&source);
-    let parts = text.chars().map(|c| c.encode_utf16(&mut [0; 2]).iter().flat_map(|unit| unit.to_le_bytes()).collect());
-    convert_parts(UnicodeStringDestination.cast(), UnicodeStringMaxByteCount as usize, UnicodeStringActualByteCount, parts, whole)
-}
+        let source = guest::bytes(UTF8StringSource, UTF8StringByteCount as usize);
+        let whole = std::str::from_utf8(&source).is_ok();
+        let text = String::from_utf8_lossy(&source);
+        let parts = text.chars().map(|c| c.encode_utf16(&mut [0; 2]).iter().flat_map(|unit| unit.to_le_bytes()).collect());
+        convert_parts(UnicodeStringDestination.cast(), UnicodeStringMaxByteCount as usize, UnicodeStringActualByteCount, parts, whole)
+    }
     fn RtlGUIDFromString(GuidString: *const UNICODE_STRING, Guid: *mut GUID) -> NTSTATUS {
-    match guid_parse(&String::from_utf16_lossy(&units(GuidString))) {
-        Some(guid) => {
-            guest::write(Guid, guid);
-            STATUS_SUCCESS
+        match guid_parse(&String::from_utf16_lossy(&units(GuidString))) {
+            Some(guid) => {
+                guest::write(Guid, guid);
+                STATUS_SUCCESS
+            }
+            None => STATUS_INVALID_PARAMETER,
         }
-        None => STATUS_INVALID_PARAMETER,
     }
-}
     fn RtlInt64ToUnicodeString(Value: u64, Base: u32, String: *mut UNICODE_STRING) -> NTSTATUS {
-    let text = match Base {
-        0 | 10 => Value.to_string(),
-        2 => format!("{Value:b}"),
-        8 => format!("{Value:o}"),
-        16 => format!("{Value:X}"),
-        _ => return STATUS_INVALID_PARAMETER,
-    };
-    let text: Vec<u16> = text.encode_utf16().collect();
-    if usize::from(get!(String, MaximumLength)) < text.len() * 2 {
-        return STATUS_BUFFER_OVERFLOW;
+        let text = match Base {
+            0 | 10 => Value.to_string(),
+            2 => format!("{Value:b}"),
+            8 => format!("{Value:o}"),
+            16 => format!("{Value:X}"),
+            _ => return STATUS_INVALID_PARAMETER,
+        };
+        let text: Vec<u16> = text.encode_utf16().collect();
+        if usize::from(get!(String, MaximumLength)) < text.len() * 2 {
+            return STATUS_BUFFER_OVERFLOW;
+        }
+        set!(String, Length = 0u16);
+        append(String, &text)
     }
-    set!(String, Length = 0u16);
-    append(String, &text)
-}
     fn RtlCharToInteger(String: *const u8, Base: u32, Value: *mut u32) -> NTSTATUS {
-    if ![0, 2, 8, 10, 16].contains(&Base) {
-        return STATUS_INVALID_PARAMETER;
+        if ![0, 2, 8, 10, 16].contains(&Base) {
+            return STATUS_INVALID_PARAMETER;
+        }
+        let text = String::from_utf8_lossy(&crate::format::c_string(String)).into_owned();
+        guest::write(Value, super::rtl::parse_integer(&text, Base));
+        STATUS_SUCCESS
     }
-    let text = String::from_utf8_lossy(&crate::format::c_string(String)).into_owned();
-    guest::write(Value, super::rtl::parse_integer(&text, Base));
-    STATUS_SUCCESS
-}
     fn RtlHashUnicodeString(String: *const UNICODE_STRING, CaseInSensitive: BOOLEAN, HashAlgorithm: u32, HashValue: *mut u32) -> NTSTATUS {
-    if HashAlgorithm > 1 {
-        return STATUS_INVALID_PARAMETER;
+        if HashAlgorithm > 1 {
+            return STATUS_INVALID_PARAMETER;
+        }
+        let fold = |unit: u16| if CaseInSensitive != 0 { upcase(unit) } else { unit };
+        let hash = units(String).into_iter().fold(0u32, |hash, unit| hash.wrapping_mul(65599).wrapping_add(u32::from(fold(unit))));
+        guest::write(HashValue, hash);
+        STATUS_SUCCESS
     }
-    let fold = |unit: u16| if CaseInSensitive != 0 { upcase(unit) } else { unit };
-    let hash = units(String).into_iter().fold(0u32, |hash, unit| hash.wrapping_mul(65599).wrapping_add(u32::from(fold(unit))));
-    guest::write(HashValue, hash);
-    STATUS_SUCCESS
-}
     fn FsRtlIsNameInExpression(Expression: *const UNICODE_STRING, Name: *const UNICODE_STRING, IgnoreCase: BOOLEAN, _UpcaseTable: *const u16) -> BOOLEAN {
-    let fold = |unit: u16| if IgnoreCase != 0 { upcase(unit) } else { unit };
-    let name: Vec<u16> = units(Name).into_iter().map(fold).collect();
-    u8::from(matches_pattern(&units(Expression), &name))
-}
+        let fold = |unit: u16| if IgnoreCase != 0 { upcase(unit) } else { unit };
+        let name: Vec<u16> = units(Name).into_iter().map(fold).collect();
+        u8::from(matches_pattern(&units(Expression), &name))
+    }
     fn RtlTimeToSecondsSince1970(Time: *const LARGE_INTEGER, ElapsedSeconds: *mut u32) -> BOOLEAN { seconds_since(SINCE_1970, Time, ElapsedSeconds) }
     fn RtlTimeToSecondsSince1980(Time: *const LARGE_INTEGER, ElapsedSeconds: *mut u32) -> BOOLEAN { seconds_since(SINCE_1980, Time, ElapsedSeconds) }
     fn RtlSecondsSince1970ToTime(ElapsedSeconds: u32, Time: *mut LARGE_INTEGER) { guest::write(Time, (SINCE_1970 + i64::from(ElapsedSeconds)) * SECOND) }

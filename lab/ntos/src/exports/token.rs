@@ -36,134 +36,134 @@ exports! {
     token;
 
     fn SeCaptureSubjectContext(SubjectContext: *mut SECURITY_SUBJECT_CONTEXT) {
-    let machine = current();
-    let token = machine.token_of(machine.current_process());
-    guest::write(SubjectContext, SECURITY_SUBJECT_CONTEXT { ClientToken: ptr::null_mut(), ImpersonationLevel: 0, PrimaryToken: token as *mut c_void, ProcessAuditId: ptr::null_mut() });
-}
+        let machine = current();
+        let token = machine.token_of(machine.current_process());
+        guest::write(SubjectContext, SECURITY_SUBJECT_CONTEXT { ClientToken: ptr::null_mut(), ImpersonationLevel: 0, PrimaryToken: token as *mut c_void, ProcessAuditId: ptr::null_mut() });
+    }
     fn SeReleaseSubjectContext(SubjectContext: *mut SECURITY_SUBJECT_CONTEXT) { set!(SubjectContext, PrimaryToken = ptr::null_mut::<c_void>()) }
     fn SeLockSubjectContext(SubjectContext: *mut SECURITY_SUBJECT_CONTEXT) { current().check_token(get!(SubjectContext, PrimaryToken) as u64); }
     fn SeUnlockSubjectContext(SubjectContext: *mut SECURITY_SUBJECT_CONTEXT) { current().check_token(get!(SubjectContext, PrimaryToken) as u64); }
     fn SePrivilegeCheck(RequiredPrivileges: *mut PRIVILEGE_SET, SubjectSecurityContext: *mut SECURITY_SUBJECT_CONTEXT, AccessMode: KPROCESSOR_MODE) -> BOOLEAN {
-    if AccessMode == KernelMode {
-        return 1;
+        if AccessMode == KernelMode {
+            return 1;
+        }
+        let who = current().check_token(get!(SubjectSecurityContext, PrimaryToken) as u64);
+        let first = field!(RequiredPrivileges, Privilege).cast::<LUID_AND_ATTRIBUTES>();
+        let mut asked = (0..get!(RequiredPrivileges, PrivilegeCount) as usize).map(|index| holds(who, get!(first.wrapping_add(index), Luid.LowPart)));
+        u8::from(if get!(RequiredPrivileges, Control) == PRIVILEGE_SET_ALL_NECESSARY { asked.all(|held| held) } else { asked.any(|held| held) })
     }
-    let who = current().check_token(get!(SubjectSecurityContext, PrimaryToken) as u64);
-    let first = field!(RequiredPrivileges, Privilege).cast::<LUID_AND_ATTRIBUTES>();
-    let mut asked = (0..get!(RequiredPrivileges, PrivilegeCount) as usize).map(|index| holds(who, get!(first.wrapping_add(index), Luid.LowPart)));
-    u8::from(if get!(RequiredPrivileges, Control) == PRIVILEGE_SET_ALL_NECESSARY { asked.all(|held| held) } else { asked.any(|held| held) })
-}
     fn SeSinglePrivilegeCheck(PrivilegeValue: u64, PreviousMode: KPROCESSOR_MODE) -> BOOLEAN {
-    let machine = current();
-    let who = machine.privilege_of(machine.current_process());
-    u8::from(PreviousMode == KernelMode || u32::try_from(PrivilegeValue).is_ok_and(|privilege| holds(who, privilege)))
-}
-    fn SeAccessCheck(SecurityDescriptor: *mut c_void, SubjectSecurityContext: *mut SECURITY_SUBJECT_CONTEXT, _SubjectContextLocked: BOOLEAN, DesiredAccess: ACCESS_MASK, PreviouslyGrantedAccess: ACCESS_MASK, Privileges: *mut *mut PRIVILEGE_SET, _GenericMapping: *mut c_void, AccessMode: KPROCESSOR_MODE, GrantedAccess: *mut ACCESS_MASK, AccessStatus: *mut NTSTATUS) -> BOOLEAN {
-    if !Privileges.is_null() {
-        guest::write(Privileges, ptr::null_mut());
+        let machine = current();
+        let who = machine.privilege_of(machine.current_process());
+        u8::from(PreviousMode == KernelMode || u32::try_from(PrivilegeValue).is_ok_and(|privilege| holds(who, privilege)))
     }
-    let who = current().check_token(get!(SubjectSecurityContext, PrimaryToken) as u64);
-    let allowed = AccessMode == KernelMode || security::read_dacl(SecurityDescriptor as u64).is_some_and(|dacl| security::allows(&dacl, who, DesiredAccess));
-    let (granted, status) = if allowed { (DesiredAccess | PreviouslyGrantedAccess, STATUS_SUCCESS) } else { (0, STATUS_ACCESS_DENIED) };
-    guest::write(GrantedAccess, granted);
-    guest::write(AccessStatus, status);
-    u8::from(allowed)
-}
+    fn SeAccessCheck(SecurityDescriptor: *mut c_void, SubjectSecurityContext: *mut SECURITY_SUBJECT_CONTEXT, _SubjectContextLocked: BOOLEAN, DesiredAccess: ACCESS_MASK, PreviouslyGrantedAccess: ACCESS_MASK, Privileges: *mut *mut PRIVILEGE_SET, _GenericMapping: *mut c_void, AccessMode: KPROCESSOR_MODE, GrantedAccess: *mut ACCESS_MASK, AccessStatus: *mut NTSTATUS) -> BOOLEAN {
+        if !Privileges.is_null() {
+            guest::write(Privileges, ptr::null_mut());
+        }
+        let who = current().check_token(get!(SubjectSecurityContext, PrimaryToken) as u64);
+        let allowed = AccessMode == KernelMode || security::read_dacl(SecurityDescriptor as u64).is_some_and(|dacl| security::allows(&dacl, who, DesiredAccess));
+        let (granted, status) = if allowed { (DesiredAccess | PreviouslyGrantedAccess, STATUS_SUCCESS) } else { (0, STATUS_ACCESS_DENIED) };
+        guest::write(GrantedAccess, granted);
+        guest::write(AccessStatus, status);
+        u8::from(allowed)
+    }
     fn SeTokenIsAdmin(Token: *mut c_void) -> BOOLEAN { u8::from(current().check_token(Token as u64) == Privilege::Administrator) }
     fn SeQueryAuthenticationIdToken(Token: *mut c_void, AuthenticationId: *mut LUID) -> NTSTATUS {
-    current().check_token(Token as u64);
-    guest::write(AuthenticationId, LUID { LowPart: 0x3E7, HighPart: 0 });
-    STATUS_SUCCESS
-}
-    fn SeQueryInformationToken(Token: *mut c_void, TokenInformationClass: i32, TokenInformation: *mut *mut c_void) -> NTSTATUS {
-    let machine = current();
-    let who = machine.check_token(Token as u64);
-    let Some(len) = answer(who, TokenInformationClass, 0).map(|bytes| bytes.len()) else { return STATUS_INVALID_INFO_CLASS };
-    let block = machine.allocate_pool(len, u32::from_le_bytes(*b"SeTi"), true);
-    if block == 0 {
-        return STATUS_INSUFFICIENT_RESOURCES;
+        current().check_token(Token as u64);
+        guest::write(AuthenticationId, LUID { LowPart: 0x3E7, HighPart: 0 });
+        STATUS_SUCCESS
     }
-    guest::fill(block as *mut u8, &answer(who, TokenInformationClass, block).unwrap_or_default());
-    guest::write(TokenInformation, block as *mut c_void);
-    STATUS_SUCCESS
-}
+    fn SeQueryInformationToken(Token: *mut c_void, TokenInformationClass: i32, TokenInformation: *mut *mut c_void) -> NTSTATUS {
+        let machine = current();
+        let who = machine.check_token(Token as u64);
+        let Some(len) = answer(who, TokenInformationClass, 0).map(|bytes| bytes.len()) else { return STATUS_INVALID_INFO_CLASS };
+        let block = machine.allocate_pool(len, u32::from_le_bytes(*b"SeTi"), true);
+        if block == 0 {
+            return STATUS_INSUFFICIENT_RESOURCES;
+        }
+        guest::fill(block as *mut u8, &answer(who, TokenInformationClass, block).unwrap_or_default());
+        guest::write(TokenInformation, block as *mut c_void);
+        STATUS_SUCCESS
+    }
     fn PsReferencePrimaryToken(Process: *mut c_void) -> *mut c_void {
-    let machine = current();
-    machine.check_process(Process as u64);
-    let token = machine.token_of(Process as u64);
-    machine.objects.borrow_mut().reference(token, machine.call_site());
-    token as *mut c_void
-}
+        let machine = current();
+        machine.check_process(Process as u64);
+        let token = machine.token_of(Process as u64);
+        machine.objects.borrow_mut().reference(token, machine.call_site());
+        token as *mut c_void
+    }
     fn PsDereferencePrimaryToken(PrimaryToken: *mut c_void) { current().dereference(PrimaryToken as u64); }
     fn ZwOpenProcessToken(ProcessHandle: HANDLE, _DesiredAccess: ACCESS_MASK, TokenHandle: *mut HANDLE) -> NTSTATUS { current().open_token(ProcessHandle, TokenHandle) }
     fn ZwOpenProcessTokenEx(ProcessHandle: HANDLE, _DesiredAccess: ACCESS_MASK, _HandleAttributes: u32, TokenHandle: *mut HANDLE) -> NTSTATUS { current().open_token(ProcessHandle, TokenHandle) }
     fn ZwOpenThreadToken(ThreadHandle: HANDLE, _DesiredAccess: ACCESS_MASK, _OpenAsSelf: BOOLEAN, _TokenHandle: *mut HANDLE) -> NTSTATUS { current().resolve_handle(ThreadHandle as u64, Some(Kind::Thread)).err().unwrap_or(STATUS_NO_TOKEN) }
     fn ZwOpenThreadTokenEx(ThreadHandle: HANDLE, _DesiredAccess: ACCESS_MASK, _OpenAsSelf: BOOLEAN, _HandleAttributes: u32, _TokenHandle: *mut HANDLE) -> NTSTATUS { current().resolve_handle(ThreadHandle as u64, Some(Kind::Thread)).err().unwrap_or(STATUS_NO_TOKEN) }
     fn ZwQueryInformationToken(TokenHandle: HANDLE, TokenInformationClass: i32, TokenInformation: *mut c_void, TokenInformationLength: u32, ReturnLength: *mut u32) -> NTSTATUS {
-    let machine = current();
-    let token = match machine.resolve_handle(TokenHandle as u64, Some(Kind::Token)) {
-        Ok(token) => token,
-        Err(status) => return status,
-    };
-    let Some(bytes) = answer(machine.check_token(token), TokenInformationClass, TokenInformation as u64) else { return STATUS_INVALID_INFO_CLASS };
-    guest::write(ReturnLength, u32::try_from(bytes.len()).unwrap_or(u32::MAX));
-    if bytes.len() > TokenInformationLength as usize {
-        return STATUS_BUFFER_TOO_SMALL;
+        let machine = current();
+        let token = match machine.resolve_handle(TokenHandle as u64, Some(Kind::Token)) {
+            Ok(token) => token,
+            Err(status) => return status,
+        };
+        let Some(bytes) = answer(machine.check_token(token), TokenInformationClass, TokenInformation as u64) else { return STATUS_INVALID_INFO_CLASS };
+        guest::write(ReturnLength, u32::try_from(bytes.len()).unwrap_or(u32::MAX));
+        if bytes.len() > TokenInformationLength as usize {
+            return STATUS_BUFFER_TOO_SMALL;
+        }
+        guest::fill(TokenInformation.cast(), &bytes);
+        STATUS_SUCCESS
     }
-    guest::fill(TokenInformation.cast(), &bytes);
-    STATUS_SUCCESS
-}
     fn RtlInitializeSid(Sid: *mut c_void, IdentifierAuthority: *const [u8; 6], SubAuthorityCount: u8) -> NTSTATUS {
-    if SubAuthorityCount > SID_MAX_SUB_AUTHORITIES {
-        return STATUS_INVALID_PARAMETER;
+        if SubAuthorityCount > SID_MAX_SUB_AUTHORITIES {
+            return STATUS_INVALID_PARAMETER;
+        }
+        let sid = Sid.cast::<SID>();
+        set!(sid, Revision = 1u8);
+        set!(sid, SubAuthorityCount = SubAuthorityCount);
+        set!(sid, IdentifierAuthority = guest::read(IdentifierAuthority));
+        STATUS_SUCCESS
     }
-    let sid = Sid.cast::<SID>();
-    set!(sid, Revision = 1u8);
-    set!(sid, SubAuthorityCount = SubAuthorityCount);
-    set!(sid, IdentifierAuthority = guest::read(IdentifierAuthority));
-    STATUS_SUCCESS
-}
     fn RtlSubAuthoritySid(Sid: *mut c_void, SubAuthority: u32) -> *mut u32 { Sid.wrapping_byte_add(8 + 4 * SubAuthority as usize).cast() }
     fn RtlSubAuthorityCountSid(Sid: *mut c_void) -> *mut u8 { Sid.cast::<u8>().wrapping_add(1) }
     fn RtlLengthRequiredSid(SubAuthorityCount: u32) -> u32 { 8 + 4 * SubAuthorityCount }
     fn RtlEqualSid(Sid1: *mut c_void, Sid2: *mut c_void) -> BOOLEAN { u8::from(sid_bytes(Sid1) == sid_bytes(Sid2)) }
     fn RtlCopySid(DestinationSidLength: u32, DestinationSid: *mut c_void, SourceSid: *mut c_void) -> NTSTATUS {
-    let sid = sid_bytes(SourceSid);
-    if sid.len() > DestinationSidLength as usize {
-        return STATUS_BUFFER_TOO_SMALL;
+        let sid = sid_bytes(SourceSid);
+        if sid.len() > DestinationSidLength as usize {
+            return STATUS_BUFFER_TOO_SMALL;
+        }
+        guest::fill(DestinationSid.cast(), &sid);
+        STATUS_SUCCESS
     }
-    guest::fill(DestinationSid.cast(), &sid);
-    STATUS_SUCCESS
-}
     fn RtlConvertSidToUnicodeString(UnicodeString: *mut UNICODE_STRING, Sid: *mut c_void, AllocateDestinationString: BOOLEAN) -> NTSTATUS {
-    let text: Vec<u16> = sid_text(&sid_bytes(Sid)).encode_utf16().collect();
-    super::text::deliver_wide(UnicodeString, &text, AllocateDestinationString != 0, true)
-}
+        let text: Vec<u16> = sid_text(&sid_bytes(Sid)).encode_utf16().collect();
+        super::text::deliver_wide(UnicodeString, &text, AllocateDestinationString != 0, true)
+    }
     fn RtlSetOwnerSecurityDescriptor(SecurityDescriptor: *mut c_void, Owner: *mut c_void, OwnerDefaulted: BOOLEAN) -> NTSTATUS {
-    let descriptor = SecurityDescriptor.cast::<SECURITY_DESCRIPTOR>();
-    if get!(descriptor, Revision) != 1 {
-        return STATUS_UNKNOWN_REVISION;
+        let descriptor = SecurityDescriptor.cast::<SECURITY_DESCRIPTOR>();
+        if get!(descriptor, Revision) != 1 {
+            return STATUS_UNKNOWN_REVISION;
+        }
+        let control = get!(descriptor, Control);
+        if control & SE_SELF_RELATIVE != 0 {
+            return STATUS_INVALID_SECURITY_DESCR;
+        }
+        set!(descriptor, Owner = Owner);
+        set!(descriptor, Control = control & !SE_OWNER_DEFAULTED | if OwnerDefaulted != 0 { SE_OWNER_DEFAULTED } else { 0 });
+        STATUS_SUCCESS
     }
-    let control = get!(descriptor, Control);
-    if control & SE_SELF_RELATIVE != 0 {
-        return STATUS_INVALID_SECURITY_DESCR;
-    }
-    set!(descriptor, Owner = Owner);
-    set!(descriptor, Control = control & !SE_OWNER_DEFAULTED | if OwnerDefaulted != 0 { SE_OWNER_DEFAULTED } else { 0 });
-    STATUS_SUCCESS
-}
     fn RtlSetGroupSecurityDescriptor(SecurityDescriptor: *mut c_void, Group: *mut c_void, GroupDefaulted: BOOLEAN) -> NTSTATUS {
-    let descriptor = SecurityDescriptor.cast::<SECURITY_DESCRIPTOR>();
-    if get!(descriptor, Revision) != 1 {
-        return STATUS_UNKNOWN_REVISION;
+        let descriptor = SecurityDescriptor.cast::<SECURITY_DESCRIPTOR>();
+        if get!(descriptor, Revision) != 1 {
+            return STATUS_UNKNOWN_REVISION;
+        }
+        let control = get!(descriptor, Control);
+        if control & SE_SELF_RELATIVE != 0 {
+            return STATUS_INVALID_SECURITY_DESCR;
+        }
+        set!(descriptor, Group = Group);
+        set!(descriptor, Control = control & !SE_GROUP_DEFAULTED | if GroupDefaulted != 0 { SE_GROUP_DEFAULTED } else { 0 });
+        STATUS_SUCCESS
     }
-    let control = get!(descriptor, Control);
-    if control & SE_SELF_RELATIVE != 0 {
-        return STATUS_INVALID_SECURITY_DESCR;
-    }
-    set!(descriptor, Group = Group);
-    set!(descriptor, Control = control & !SE_GROUP_DEFAULTED | if GroupDefaulted != 0 { SE_GROUP_DEFAULTED } else { 0 });
-    STATUS_SUCCESS
-}
     fn RtlValidSecurityDescriptor(SecurityDescriptor: *mut c_void) -> BOOLEAN { u8::from(security::read_dacl(SecurityDescriptor as u64).is_some()) }
 }
 

@@ -36,168 +36,168 @@ exports! {
     vm;
 
     fn MmLockPagableDataSection(AddressWithinSection: *mut c_void) -> *mut c_void {
-    let machine = current();
-    let section = machine.section_of(AddressWithinSection as u64);
-    let site = machine.call_site();
-    machine.services.borrow_mut().locked_sections.entry(section).or_insert((0, site)).0 += 1;
-    section as *mut c_void
-}
-    fn MmLockPagableSectionByHandle(ImageSectionHandle: *mut c_void) {
-    let machine = current();
-    let site = machine.call_site();
-    let mut services = machine.services.borrow_mut();
-    services.locked_sections.entry(ImageSectionHandle as u64).or_insert((0, site)).0 += 1;
-}
-    fn MmUnlockPagableImageSection(ImageSectionHandle: *mut c_void) {
-    let machine = current();
-    let left = {
-        let mut services = machine.services.borrow_mut();
-        let entry = services.locked_sections.get_mut(&(ImageSectionHandle as u64));
-        entry.and_then(|(count, _)| { *count = count.checked_sub(1)?; Some(*count) })
-    };
-    match left {
-        Some(0) => { machine.services.borrow_mut().locked_sections.remove(&(ImageSectionHandle as u64)); }
-        Some(_) => {}
-        None => machine.violate(RuleId::BadObject, [ImageSectionHandle as u64, 0, 0, 0], "a section was unlocked that is not locked".into()),
+        let machine = current();
+        let section = machine.section_of(AddressWithinSection as u64);
+        let site = machine.call_site();
+        machine.services.borrow_mut().locked_sections.entry(section).or_insert((0, site)).0 += 1;
+        section as *mut c_void
     }
-}
+    fn MmLockPagableSectionByHandle(ImageSectionHandle: *mut c_void) {
+        let machine = current();
+        let site = machine.call_site();
+        let mut services = machine.services.borrow_mut();
+        services.locked_sections.entry(ImageSectionHandle as u64).or_insert((0, site)).0 += 1;
+    }
+    fn MmUnlockPagableImageSection(ImageSectionHandle: *mut c_void) {
+        let machine = current();
+        let left = {
+            let mut services = machine.services.borrow_mut();
+            let entry = services.locked_sections.get_mut(&(ImageSectionHandle as u64));
+            entry.and_then(|(count, _)| { *count = count.checked_sub(1)?; Some(*count) })
+        };
+        match left {
+            Some(0) => { machine.services.borrow_mut().locked_sections.remove(&(ImageSectionHandle as u64)); }
+            Some(_) => {}
+            None => machine.violate(RuleId::BadObject, [ImageSectionHandle as u64, 0, 0, 0], "a section was unlocked that is not locked".into()),
+        }
+    }
     fn MmPageEntireDriver(AddressWithinSection: *mut c_void) -> *mut c_void { current().image_of(AddressWithinSection as u64) as *mut c_void }
     fn MmResetDriverPaging(AddressWithinSection: *mut c_void) { current().image_of(AddressWithinSection as u64); }
     fn MmAllocatePagesForMdl(LowAddress: PHYSICAL_ADDRESS, HighAddress: PHYSICAL_ADDRESS, _SkipBytes: PHYSICAL_ADDRESS, TotalBytes: usize) -> *mut MDL { current().pages_for_mdl(LowAddress, HighAddress, TotalBytes) }
     fn MmAllocatePagesForMdlEx(LowAddress: PHYSICAL_ADDRESS, HighAddress: PHYSICAL_ADDRESS, _SkipBytes: PHYSICAL_ADDRESS, TotalBytes: usize, _CacheType: i32, _Flags: u32) -> *mut MDL { current().pages_for_mdl(LowAddress, HighAddress, TotalBytes) }
     fn MmFreePagesFromMdl(MemoryDescriptorList: *mut MDL) {
-    let pages = get!(MemoryDescriptorList, StartVa) as u64;
-    set!(MemoryDescriptorList, MdlFlags = get!(MemoryDescriptorList, MdlFlags) & !(MDL_PAGES_LOCKED | MDL_MAPPED_TO_SYSTEM_VA));
-    current().free_pool(pages, 0);
-}
+        let pages = get!(MemoryDescriptorList, StartVa) as u64;
+        set!(MemoryDescriptorList, MdlFlags = get!(MemoryDescriptorList, MdlFlags) & !(MDL_PAGES_LOCKED | MDL_MAPPED_TO_SYSTEM_VA));
+        current().free_pool(pages, 0);
+    }
     fn MmAllocateNonCachedMemory(NumberOfBytes: usize) -> *mut c_void { current().allocate_pages(NumberOfBytes, b"MmNc") as *mut c_void }
     fn MmFreeNonCachedMemory(BaseAddress: *mut c_void, NumberOfBytes: usize) {
-    let machine = current();
-    let block = machine.pool.borrow().block_at(BaseAddress as u64);
-    let size = (NumberOfBytes as u64).next_multiple_of(PAGE);
-    if block.is_some_and(|block| block.size != size) {
-        machine.violate(RuleId::BadObject, [BaseAddress as u64, size, 0, 0], "non-cached memory was freed with another length".into());
+        let machine = current();
+        let block = machine.pool.borrow().block_at(BaseAddress as u64);
+        let size = (NumberOfBytes as u64).next_multiple_of(PAGE);
+        if block.is_some_and(|block| block.size != size) {
+            machine.violate(RuleId::BadObject, [BaseAddress as u64, size, 0, 0], "non-cached memory was freed with another length".into());
+        }
+        machine.free_pool(BaseAddress as u64, 0);
     }
-    machine.free_pool(BaseAddress as u64, 0);
-}
     fn MmSizeOfMdl(Base: *mut c_void, Length: usize) -> usize { mdl_size(Base as u64, Length) }
     fn MmCreateMdl(MemoryDescriptorList: *mut MDL, Base: *mut c_void, Length: usize) -> *mut MDL {
-    let machine = current();
-    let mut mdl = MemoryDescriptorList;
-    if mdl.is_null() {
-        mdl = machine.allocate_pool(mdl_size(Base as u64, Length), u32::from_le_bytes(*b"Mdl "), false) as *mut MDL;
+        let machine = current();
+        let mut mdl = MemoryDescriptorList;
+        if mdl.is_null() {
+            mdl = machine.allocate_pool(mdl_size(Base as u64, Length), u32::from_le_bytes(*b"Mdl "), false) as *mut MDL;
+        }
+        if !mdl.is_null() {
+            fill_mdl(mdl, Base as u64, Length);
+        }
+        mdl
     }
-    if !mdl.is_null() {
-        fill_mdl(mdl, Base as u64, Length);
-    }
-    mdl
-}
     fn IoBuildPartialMdl(SourceMdl: *mut MDL, TargetMdl: *mut MDL, VirtualAddress: *mut c_void, Length: u32) {
-    let start = get!(SourceMdl, StartVa) as u64 + u64::from(get!(SourceMdl, ByteOffset));
-    let end = start + u64::from(get!(SourceMdl, ByteCount));
-    let address = VirtualAddress as u64;
-    let length = if Length == 0 { end.saturating_sub(address) } else { u64::from(Length) };
-    if address < start || address + length > end {
-        current().violate(RuleId::BadObject, [SourceMdl as u64, address, length, 0], "a partial MDL of memory that the whole does not describe".into());
+        let start = get!(SourceMdl, StartVa) as u64 + u64::from(get!(SourceMdl, ByteOffset));
+        let end = start + u64::from(get!(SourceMdl, ByteCount));
+        let address = VirtualAddress as u64;
+        let length = if Length == 0 { end.saturating_sub(address) } else { u64::from(Length) };
+        if address < start || address + length > end {
+            current().violate(RuleId::BadObject, [SourceMdl as u64, address, length, 0], "a partial MDL of memory that the whole does not describe".into());
+        }
+        let room = get!(TargetMdl, Size);
+        if usize::try_from(room).unwrap_or(0) < mdl_size(address, guest::size(length)) {
+            current().violate(RuleId::BadObject, [TargetMdl as u64, address, length, 0], "a partial MDL with too few pages".into());
+        }
+        let state = get!(SourceMdl, MdlFlags) & (MDL_PAGES_LOCKED | MDL_MAPPED_TO_SYSTEM_VA | MDL_SOURCE_IS_NONPAGED_POOL);
+        fill_mdl(TargetMdl, address, guest::size(length));
+        set!(TargetMdl, Size = room);
+        // A part of locked pages: unlocking is the whole's business.
+        let inherited = if state == 0 { 0 } else { MDL_SOURCE_IS_NONPAGED_POOL };
+        set!(TargetMdl, MdlFlags = inherited);
+        set!(TargetMdl, MappedSystemVa = address as *mut c_void);
     }
-    let room = get!(TargetMdl, Size);
-    if usize::try_from(room).unwrap_or(0) < mdl_size(address, guest::size(length)) {
-        current().violate(RuleId::BadObject, [TargetMdl as u64, address, length, 0], "a partial MDL with too few pages".into());
-    }
-    let state = get!(SourceMdl, MdlFlags) & (MDL_PAGES_LOCKED | MDL_MAPPED_TO_SYSTEM_VA | MDL_SOURCE_IS_NONPAGED_POOL);
-    fill_mdl(TargetMdl, address, guest::size(length));
-    set!(TargetMdl, Size = room);
-    // A part of locked pages: unlocking is the whole's business.
-    let inherited = if state == 0 { 0 } else { MDL_SOURCE_IS_NONPAGED_POOL };
-    set!(TargetMdl, MdlFlags = inherited);
-    set!(TargetMdl, MappedSystemVa = address as *mut c_void);
-}
     fn MmGetPhysicalMemoryRanges() -> *mut PHYSICAL_MEMORY_RANGE {
-    let ranges = current().allocate_pool(2 * size_of::<PHYSICAL_MEMORY_RANGE>(), u32::from_le_bytes(*b"hPmM"), false) as *mut PHYSICAL_MEMORY_RANGE;
-    if !ranges.is_null() {
-        let end = super::data::USER_PROBE_ADDRESS.cast_signed();
-        guest::write(ranges, PHYSICAL_MEMORY_RANGE { BaseAddress: 0, NumberOfBytes: end });
-        guest::write(ranges.wrapping_add(1), PHYSICAL_MEMORY_RANGE { BaseAddress: 0, NumberOfBytes: 0 });
+        let ranges = current().allocate_pool(2 * size_of::<PHYSICAL_MEMORY_RANGE>(), u32::from_le_bytes(*b"hPmM"), false) as *mut PHYSICAL_MEMORY_RANGE;
+        if !ranges.is_null() {
+            let end = super::data::USER_PROBE_ADDRESS.cast_signed();
+            guest::write(ranges, PHYSICAL_MEMORY_RANGE { BaseAddress: 0, NumberOfBytes: end });
+            guest::write(ranges.wrapping_add(1), PHYSICAL_MEMORY_RANGE { BaseAddress: 0, NumberOfBytes: 0 });
+        }
+        ranges
     }
-    ranges
-}
     fn MmQuerySystemSize() -> i32 { 2 }
     fn MmGetVirtualForPhysical(PhysicalAddress: PHYSICAL_ADDRESS) -> *mut c_void { PhysicalAddress as *mut c_void }
     fn MmMapIoSpaceEx(_PhysicalAddress: PHYSICAL_ADDRESS, _NumberOfBytes: usize, _Protect: u32) -> *mut c_void { ptr::null_mut() }
     fn MmSecureVirtualMemory(Address: *mut c_void, Size: usize, _ProbeMode: u32) -> HANDLE {
-    let machine = current();
-    let site = machine.call_site();
-    let end = (Address as u64).saturating_add(Size as u64);
-    if Size == 0 || end > super::data::USER_PROBE_ADDRESS || !machine.is_readable(Address as u64) || !machine.is_readable(end - 1) || machine.must_fail() {
-        return ptr::null_mut();
+        let machine = current();
+        let site = machine.call_site();
+        let end = (Address as u64).saturating_add(Size as u64);
+        if Size == 0 || end > super::data::USER_PROBE_ADDRESS || !machine.is_readable(Address as u64) || !machine.is_readable(end - 1) || machine.must_fail() {
+            return ptr::null_mut();
+        }
+        let mut resources = machine.resources.borrow_mut();
+        let handle = resources.new_handle();
+        resources.hold(Held::SecuredMemory, handle, site);
+        handle as HANDLE
     }
-    let mut resources = machine.resources.borrow_mut();
-    let handle = resources.new_handle();
-    resources.hold(Held::SecuredMemory, handle, site);
-    handle as HANDLE
-}
     fn MmUnsecureVirtualMemory(SecureHandle: HANDLE) { current().must_hold(Held::SecuredMemory, SecureHandle as u64) }
     fn MmIsDriverVerifying(_DriverObject: *mut DRIVER_OBJECT) -> u32 { 1 }
     fn MmCopyMemory(TargetAddress: *mut c_void, SourceAddress: u64, NumberOfBytes: usize, Flags: u32, NumberOfBytesTransferred: *mut usize) -> NTSTATUS {
-    if Flags != MM_COPY_MEMORY_PHYSICAL && Flags != MM_COPY_MEMORY_VIRTUAL {
-        return STATUS_INVALID_PARAMETER_4;
+        if Flags != MM_COPY_MEMORY_PHYSICAL && Flags != MM_COPY_MEMORY_VIRTUAL {
+            return STATUS_INVALID_PARAMETER_4;
+        }
+        let bytes = current().peek(SourceAddress, NumberOfBytes);
+        guest::fill(TargetAddress.cast(), &bytes);
+        guest::write(NumberOfBytesTransferred, bytes.len());
+        if bytes.len() == NumberOfBytes { STATUS_SUCCESS } else { STATUS_INVALID_ADDRESS }
     }
-    let bytes = current().peek(SourceAddress, NumberOfBytes);
-    guest::fill(TargetAddress.cast(), &bytes);
-    guest::write(NumberOfBytesTransferred, bytes.len());
-    if bytes.len() == NumberOfBytes { STATUS_SUCCESS } else { STATUS_INVALID_ADDRESS }
-}
     fn MmCopyVirtualMemory(FromProcess: *mut c_void, FromAddress: *const c_void, ToProcess: *mut c_void, ToAddress: *mut c_void, BufferSize: usize, _PreviousMode: KPROCESSOR_MODE, NumberOfBytesCopied: *mut usize) -> NTSTATUS {
-    let machine = current();
-    machine.check_process(FromProcess as u64);
-    machine.check_process(ToProcess as u64);
-    let bytes = machine.peek(FromAddress as u64, BufferSize);
-    let copied = machine.poke(ToAddress as u64, &bytes);
-    guest::write(NumberOfBytesCopied, copied);
-    if copied == BufferSize { STATUS_SUCCESS } else { STATUS_PARTIAL_COPY }
-}
+        let machine = current();
+        machine.check_process(FromProcess as u64);
+        machine.check_process(ToProcess as u64);
+        let bytes = machine.peek(FromAddress as u64, BufferSize);
+        let copied = machine.poke(ToAddress as u64, &bytes);
+        guest::write(NumberOfBytesCopied, copied);
+        if copied == BufferSize { STATUS_SUCCESS } else { STATUS_PARTIAL_COPY }
+    }
     fn MmIsNonPagedSystemAddressValid(VirtualAddress: *mut c_void) -> BOOLEAN {
-    let machine = current();
-    let paged = machine.pool.borrow().block_at(VirtualAddress as u64).is_some_and(|block| block.paged);
-    u8::from(!paged && machine.is_readable(VirtualAddress as u64))
-}
+        let machine = current();
+        let paged = machine.pool.borrow().block_at(VirtualAddress as u64).is_some_and(|block| block.paged);
+        u8::from(!paged && machine.is_readable(VirtualAddress as u64))
+    }
     fn ExAllocatePoolWithQuotaTag(PoolType: i32, NumberOfBytes: usize, Tag: u32) -> *mut c_void { current().allocate_quota(PoolType, NumberOfBytes, Tag) as *mut c_void }
     fn ExAllocatePoolWithQuota(PoolType: i32, NumberOfBytes: usize) -> *mut c_void { current().allocate_quota(PoolType, NumberOfBytes, u32::from_le_bytes(*b"None")) as *mut c_void }
     fn ExAllocatePoolWithTagPriority(PoolType: i32, NumberOfBytes: usize, Tag: u32, _Priority: i32) -> *mut c_void { current().allocate_pool(NumberOfBytes, Tag, is_paged(PoolType)) as *mut c_void }
     fn ZwAllocateVirtualMemory(ProcessHandle: HANDLE, BaseAddress: *mut *mut c_void, _ZeroBits: usize, RegionSize: *mut usize, AllocationType: u32, Protect: u32) -> NTSTATUS {
-    let machine = current();
-    if let Err(status) = machine.resolve_handle(ProcessHandle as u64, Some(Kind::Process)) {
-        return status;
+        let machine = current();
+        if let Err(status) = machine.resolve_handle(ProcessHandle as u64, Some(Kind::Process)) {
+            return status;
+        }
+        machine.allocate_user(BaseAddress, RegionSize, AllocationType, Protect).err().unwrap_or(STATUS_SUCCESS)
     }
-    machine.allocate_user(BaseAddress, RegionSize, AllocationType, Protect).err().unwrap_or(STATUS_SUCCESS)
-}
     fn ZwFreeVirtualMemory(ProcessHandle: HANDLE, BaseAddress: *mut *mut c_void, RegionSize: *mut usize, FreeType: u32) -> NTSTATUS {
-    let machine = current();
-    if let Err(status) = machine.resolve_handle(ProcessHandle as u64, Some(Kind::Process)) {
-        return status;
+        let machine = current();
+        if let Err(status) = machine.resolve_handle(ProcessHandle as u64, Some(Kind::Process)) {
+            return status;
+        }
+        let base = guest::read(BaseAddress) as u64;
+        let mut services = machine.services.borrow_mut();
+        match FreeType {
+            MEM_RELEASE if guest::read(RegionSize) != 0 => STATUS_INVALID_PARAMETER,
+            MEM_RELEASE => match services.user_memory.remove(&base) {
+                Some(region) => {
+                    guest::write(RegionSize, region.len());
+                    STATUS_SUCCESS
+                }
+                None => STATUS_MEMORY_NOT_ALLOCATED,
+            },
+            // A region is committed as a whole here: decommitting leaves it, and its contents become zero.
+            MEM_DECOMMIT => match services.user_memory.get(&base) {
+                Some(region) => {
+                    guest::set_bytes(base as *mut u8, 0, region.len());
+                    STATUS_SUCCESS
+                }
+                None => STATUS_MEMORY_NOT_ALLOCATED,
+            },
+            _ => STATUS_INVALID_PARAMETER,
+        }
     }
-    let base = guest::read(BaseAddress) as u64;
-    let mut services = machine.services.borrow_mut();
-    match FreeType {
-        MEM_RELEASE if guest::read(RegionSize) != 0 => STATUS_INVALID_PARAMETER,
-        MEM_RELEASE => match services.user_memory.remove(&base) {
-            Some(region) => {
-                guest::write(RegionSize, region.len());
-                STATUS_SUCCESS
-            }
-            None => STATUS_MEMORY_NOT_ALLOCATED,
-        },
-        // A region is committed as a whole here: decommitting leaves it, and its contents become zero.
-        MEM_DECOMMIT => match services.user_memory.get(&base) {
-            Some(region) => {
-                guest::set_bytes(base as *mut u8, 0, region.len());
-                STATUS_SUCCESS
-            }
-            None => STATUS_MEMORY_NOT_ALLOCATED,
-        },
-        _ => STATUS_INVALID_PARAMETER,
-    }
-}
 }
 
 const PAGE: u64 = 4096;
