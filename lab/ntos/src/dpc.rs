@@ -74,12 +74,16 @@ impl Machine {
     fn run_dpc(&self, address: u64) {
         let dpc = address as *mut KDPC;
         let routine = get!(dpc, DeferredRoutine).map_or(0, |routine| routine as usize as u64);
-        let arguments = [
-            address,
-            get!(dpc, DeferredContext) as u64,
-            get!(dpc, SystemArgument1) as u64,
-            get!(dpc, SystemArgument2) as u64,
-        ];
+        let of_timer = self.services.borrow().timer_dpcs.get(&address).copied();
+        let arguments = match of_timer {
+            Some([first, second]) => [first, second, 0, 0],
+            None => [
+                address,
+                get!(dpc, DeferredContext) as u64,
+                get!(dpc, SystemArgument1) as u64,
+                get!(dpc, SystemArgument2) as u64,
+            ],
+        };
         // From here on the DPC can be queued again, also by its own routine.
         set!(dpc, DpcData = std::ptr::null_mut());
         self.count_dpc();

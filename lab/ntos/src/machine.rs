@@ -28,6 +28,7 @@ use crate::pool::{Guard, Pool, PoolLevel};
 use crate::process::{Process, SYSTEM_PROCESS};
 use crate::resources::Resources;
 use crate::sched::{Thread, ThreadId};
+use crate::services::Services;
 use crate::step::Stepper;
 use crate::thunk::{Thunks, locking_thunks, thunks};
 use crate::timer::Timers;
@@ -147,6 +148,9 @@ pub struct Machine {
     pub(crate) modules: RefCell<Vec<Module>>,
     pub(crate) resources: RefCell<Resources>,
     pub(crate) locks: Locks,
+    pub(crate) services: RefCell<Services>,
+    /// Address of the bus driver's object; 0 before the first device.
+    pub(crate) bus: Cell<u64>,
     /// Whether a loaded driver reads times from the shared page.
     pub(crate) shares_page: Cell<bool>,
     /// The system cancel spin lock, where drivers can't see it.
@@ -238,6 +242,8 @@ impl Machine {
             modules: RefCell::default(),
             resources: RefCell::default(),
             locks: Locks::default(),
+            services: RefCell::default(),
+            bus: Cell::new(0),
             shares_page: Cell::new(false),
             cancel_lock: Box::default(),
             devices: config.devices,
@@ -428,6 +434,13 @@ impl Machine {
 
     pub(crate) fn on_kernel_stack(&self, id: ThreadId, address: u64) -> bool {
         self.with_fiber(id, |fiber| fiber.on_kernel_stack(address))
+    }
+
+    /// The bounds of the running thread's kernel stack.
+    pub(crate) fn stack_limits(&self) -> (usize, usize) {
+        self.running.get().map_or((0, 0), |id| {
+            self.with_fiber(id, crate::fiber::Fiber::kernel_stack)
+        })
     }
 
     pub(crate) fn in_stack_guard(&self, id: ThreadId, address: u64) -> bool {

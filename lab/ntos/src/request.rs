@@ -146,6 +146,32 @@ impl Machine {
         Ok(request)
     }
 
+    /// Sends an IRP of the kernel's from a thread, and waits for it.
+    pub(crate) fn perform_irp(
+        &self,
+        irp: *mut IRP,
+        thread: ThreadId,
+        device: u64,
+    ) -> Result<Completion, Stopped> {
+        set!(irp, Thread = self.thread(thread).object.get() as *mut _);
+        let irp_address = irp as u64;
+        self.run_now(
+            thread,
+            Job::Dispatch {
+                device,
+                irp: irp_address,
+            },
+        );
+        let request = Request {
+            irp,
+            thread,
+            buffer: None,
+            output: None,
+            output_len: 0,
+        };
+        self.wait_for(request, &mut [])
+    }
+
     /// Runs the machine until a request is complete, and gives its outcome.
     #[inline]
     fn wait_for(&self, request: Request, output: &mut [u8]) -> Result<Completion, Stopped> {
@@ -284,6 +310,10 @@ impl Machine {
         };
         set!(irp, CancelRoutine = None);
         let device = get!(get!(irp, CurrentStackLocation), DeviceObject);
+        if routine as usize as u64 == crate::exports::queue::csq_cancel_routine() {
+            self.csq_cancel(irp);
+            return true;
+        }
         let args = [device as u64, irp as u64, 0, 0];
         self.call_with_cancel_lock(irp, routine as usize as u64, args);
         true

@@ -437,7 +437,7 @@ impl Machine {
         }
     }
 
-    fn anyone_else_can_run(&self) -> bool {
+    pub(crate) fn anyone_else_can_run(&self) -> bool {
         let can_go_on = |id: ThreadId| self.thread(id).state.get() == State::Runnable;
         let elsewhere = self.cpus.iter().enumerate().any(|(index, cpu)| {
             index != self.current_cpu.get()

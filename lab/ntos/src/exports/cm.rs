@@ -19,9 +19,9 @@ use nt::cm::{
 };
 use nt::irp::DEVICE_OBJECT;
 use nt::status::{
-    STATUS_INSUFFICIENT_RESOURCES, STATUS_INVALID_DEVICE_REQUEST, STATUS_INVALID_HANDLE,
-    STATUS_INVALID_PARAMETER, STATUS_KEY_DELETED, STATUS_NO_MORE_ENTRIES,
-    STATUS_OBJECT_NAME_INVALID, STATUS_OBJECT_NAME_NOT_FOUND, STATUS_SUCCESS,
+    STATUS_INSUFFICIENT_RESOURCES, STATUS_INVALID_HANDLE, STATUS_INVALID_PARAMETER,
+    STATUS_KEY_DELETED, STATUS_NO_MORE_ENTRIES, STATUS_OBJECT_NAME_INVALID,
+    STATUS_OBJECT_NAME_NOT_FOUND, STATUS_SUCCESS,
 };
 
 use super::exports;
@@ -164,9 +164,14 @@ exports! {
         }
         status(machine.relative_path(RelativeTo, Path).and_then(|path| machine.resources.borrow_mut().registry.create(&path)))
     }
-    fn IoOpenDeviceRegistryKey(DeviceObject: *mut DEVICE_OBJECT, _DevInstKeyType: u32, _DesiredAccess: u32, _DeviceRegKey: *mut HANDLE) -> NTSTATUS {
-        current().check_device(DeviceObject);
-        STATUS_INVALID_DEVICE_REQUEST
+    fn IoOpenDeviceRegistryKey(DeviceObject: *mut DEVICE_OBJECT, DevInstKeyType: u32, _DesiredAccess: u32, DeviceRegKey: *mut HANDLE) -> NTSTATUS {
+        let machine = current();
+        machine.check_device(DeviceObject);
+        let opened = machine.device_key(DeviceObject, DevInstKeyType).and_then(|path| {
+            machine.resources.borrow_mut().registry.make(&path);
+            machine.open_key(path)
+        });
+        give(opened, DeviceRegKey)
     }
 }
 

@@ -5,7 +5,7 @@
     reason = "exports have foreign signatures and the names of the WDK"
 )]
 
-mod file;
+pub(super) mod file;
 
 use std::ffi::c_void;
 
@@ -31,21 +31,7 @@ const PHYSICAL_MEMORY: &str = r"\Device\PhysicalMemory";
 exports! {
     zw;
 
-    fn ZwClose(Handle: HANDLE) -> NTSTATUS {
-        let machine = current();
-        machine.clean_up_file(Handle as u64);
-        let closed = machine.objects.borrow_mut().close(Handle as u64);
-        match closed {
-            Some((object, references)) => {
-                machine.settle_object(object, references);
-                STATUS_SUCCESS
-            }
-            None => {
-                machine.report_handle(Handle as u64);
-                STATUS_INVALID_HANDLE
-            }
-        }
-    }
+    fn ZwClose(Handle: HANDLE) -> NTSTATUS { current().close_handle(Handle) }
     fn ZwSetSecurityObject(Handle: HANDLE, SecurityInformation: u32, SecurityDescriptor: *mut c_void) -> NTSTATUS {
         let machine = current();
         match machine.resolve_handle(Handle as u64, None) {
@@ -98,6 +84,21 @@ exports! {
 }
 
 impl Machine {
+    pub(super) fn close_handle(&self, handle: HANDLE) -> NTSTATUS {
+        self.clean_up_file(handle as u64);
+        let closed = self.objects.borrow_mut().close(handle as u64);
+        match closed {
+            Some((object, references)) => {
+                self.settle_object(object, references);
+                STATUS_SUCCESS
+            }
+            None => {
+                self.report_handle(handle as u64);
+                STATUS_INVALID_HANDLE
+            }
+        }
+    }
+
     fn set_security(&self, object: u64, descriptor: u64) -> NTSTATUS {
         let Some(dacl) = security::read_dacl(descriptor) else {
             return STATUS_INVALID_SECURITY_DESCR;

@@ -44,8 +44,12 @@ pub(crate) struct IrpBlock {
     pub(crate) origin: Origin,
     /// Dispatch calls into drivers under way for it.
     pub(crate) depth: u32,
+    /// The location whose driver has it: that of the dispatch or completion routine called last.
+    pub(super) owned: i8,
     /// Whether it is on its way through a device stack.
     pub(super) in_flight: bool,
+    /// A completion routine has taken it back: it may be anything by now.
+    pub(super) taken_back: bool,
     /// Whether the driver may not touch it.
     sealed: bool,
     pub(super) pending_returned: bool,
