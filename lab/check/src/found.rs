@@ -3,7 +3,7 @@
 use std::fmt;
 
 use lab_verifier::rules::RULES;
-use lab_verifier::{Finding, Frame, Leak, Rule};
+use lab_verifier::{Finding, Frame, Leak, Rule, Trace};
 use serde::{Deserialize, Serialize};
 
 /// Frames that make one finding the same as another.
@@ -26,6 +26,9 @@ pub struct Found {
     pub at: Spot,
     /// Driver frames, innermost first.
     pub stack: Vec<Spot>,
+    /// Other places that matter, each with what happened there.
+    #[serde(default)]
+    pub others: Vec<Other>,
     /// Everything the machine had to say, as it prints it.
     pub text: String,
     /// How often it happened in its case.
@@ -33,6 +36,24 @@ pub struct Found {
     /// The control code it is about, where no place in the driver tells one from another.
     #[serde(default)]
     pub code: Option<u32>,
+}
+
+/// Another place that a finding is about: where a lock was taken, or a block freed.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Other {
+    /// What happened there.
+    pub what: String,
+    /// Driver frames, innermost first.
+    pub stack: Vec<Spot>,
+}
+
+impl From<&Trace> for Other {
+    fn from(trace: &Trace) -> Self {
+        Self {
+            what: trace.what.clone(),
+            stack: trace.stack.iter().map(Spot::from).collect(),
+        }
+    }
 }
 
 /// A place in driver code.
@@ -68,6 +89,7 @@ impl Found {
             what,
             at,
             stack: Vec::new(),
+            others: Vec::new(),
             text: String::new(),
             count: 1,
             code: None,
@@ -171,6 +193,7 @@ impl From<&Finding> for Found {
             what: finding.what.clone(),
             at: Spot::from(&finding.at),
             stack: finding.stack.iter().map(Spot::from).collect(),
+            others: finding.others.iter().map(Other::from).collect(),
             text: finding.to_string(),
             count: finding.count,
             code: None,
@@ -189,6 +212,7 @@ impl From<&Leak> for Found {
             what: format!("left behind: {}", leak.what),
             at: leak.taken_at.as_ref().map(Spot::from).unwrap_or_default(),
             stack: Vec::new(),
+            others: Vec::new(),
             text: leak.to_string(),
             count: 1,
             code: None,

@@ -7,11 +7,14 @@
 mod explore;
 mod load_unload;
 mod low_resources;
+mod parallel;
 mod pending;
+mod plug_and_play;
 mod self_test;
 mod session;
 mod smoke;
 mod storm;
+mod sweep;
 mod unload_pending;
 
 use rand::{Rng, SeedableRng};
@@ -20,6 +23,7 @@ use rand_xorshift::XorShiftRng;
 use crate::bench::{Bench, Halt, Outcome};
 use crate::case::{Call, Case};
 use crate::interface::Interface;
+use lab_verifier::RuleId;
 
 /// A way to exercise drivers.
 pub trait Scenario: Sync {
@@ -31,6 +35,11 @@ pub trait Scenario: Sync {
 
     /// Whether it needs to know which codes stop the machine, and so comes after those that find out.
     fn comes_late(&self) -> bool {
+        true
+    }
+
+    /// Whether the same case does the same every time.
+    fn repeats(&self) -> bool {
         true
     }
 
@@ -91,6 +100,16 @@ impl Effort {
     }
 }
 
+/// Rules that are broken by taking too long: each case that does so takes seconds.
+pub(crate) const TOO_LONG: &[RuleId] = &[
+    RuleId::Hang,
+    RuleId::DpcWatchdog,
+    RuleId::IsrTooLong,
+    RuleId::IrqlTooLong,
+    RuleId::SpinLockTooLong,
+    RuleId::WorkerLost,
+];
+
 /// The generator of a case.
 fn random(case: &Case) -> XorShiftRng {
     XorShiftRng::seed_from_u64(case.seed)
@@ -111,6 +130,9 @@ pub const ALL: &[&dyn Scenario] = &[
     &unload_pending::UnloadPending,
     &explore::Explore,
     &low_resources::LowResources,
+    &plug_and_play::PlugAndPlay,
+    &sweep::Sweep,
+    &parallel::Parallel,
     &self_test::SelfTest,
 ];
 
