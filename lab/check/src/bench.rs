@@ -5,8 +5,8 @@ use std::time::{Duration, Instant};
 
 use lab_dock::Options;
 use lab_ntos::{
-    Client, DeviceNode, Distribution, Driver, DriverFile, FileId, Guard, LoadError, Loaded, Machine,
-    Request, Stopped,
+    Client, DeviceNode, Distribution, Driver, DriverFile, FileId, Guard, LoadError, Loaded,
+    Machine, Request, Stopped,
 };
 use lab_verifier::RuleId;
 use nt::NTSTATUS;
@@ -14,7 +14,7 @@ use rand::Rng;
 use serde::{Deserialize, Serialize};
 
 use crate::case::{Call, Case, Interruption};
-use crate::found::{Found, Spot};
+use crate::found::{self, Found, Spot};
 use crate::interface::{ADMINISTRATOR, Interface, READ_WRITE};
 
 /// Processor time that the driver may run without giving control back. A request of a driver takes micro-seconds;
@@ -221,7 +221,10 @@ impl<'a> Bench<'a> {
     ///
     /// Errors: the machine stopped.
     pub fn add_device(&mut self) -> Result<Option<DeviceNode<'a>>, Halt> {
-        let Some(driver) = self.driver.filter(|driver| self.machine.has_add_device(*driver)) else {
+        let Some(driver) = self
+            .driver
+            .filter(|driver| self.machine.has_add_device(*driver))
+        else {
             return Ok(None);
         };
         match self.machine.add_device(driver)? {
@@ -461,7 +464,13 @@ impl<'a> Bench<'a> {
                 if finding.rule == RuleId::UnknownImport.rule().name {
                     self.outcome.unsupported = Some(finding.what.clone());
                 } else {
-                    self.outcome.findings.push(Found::from(&*finding));
+                    let mut found = Found::from(&*finding);
+                    if let ([call], true) =
+                        (self.case.calls.as_slice(), found::is_too_long(&found.rule))
+                    {
+                        found.code = Some(call.code);
+                    }
+                    self.outcome.findings.push(found);
                 }
             }
         }

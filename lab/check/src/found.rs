@@ -3,8 +3,22 @@
 use std::fmt;
 
 use lab_verifier::rules::RULES;
-use lab_verifier::{Finding, Frame, Leak, Rule, Trace};
+use lab_verifier::{Finding, Frame, Leak, Rule, RuleId, Trace};
 use serde::{Deserialize, Serialize};
+
+/// Rules that are broken by taking too long: each case that does so takes seconds.
+const TOO_LONG: [RuleId; 5] = [
+    RuleId::Hang,
+    RuleId::DpcWatchdog,
+    RuleId::IsrTooLong,
+    RuleId::IrqlTooLong,
+    RuleId::SpinLockTooLong,
+];
+
+/// Whether a rule is one that is broken by taking too long.
+pub(crate) fn is_too_long(rule: &str) -> bool {
+    TOO_LONG.iter().any(|known| known.rule().name == rule)
+}
 
 /// Frames that make one finding the same as another.
 const KEY_FRAMES: usize = 3;
@@ -125,6 +139,9 @@ impl Found {
     /// What makes it the same as another one.
     #[must_use]
     pub fn key(&self) -> Key {
+        if is_too_long(&self.rule) {
+            return self.key_of_long();
+        }
         let in_driver = self.stack.iter().filter(|spot| spot.module.is_some());
         let mut places: Vec<String> = in_driver.take(KEY_FRAMES).map(Spot::short).collect();
         if places.is_empty() && self.at.module.is_some() {
@@ -142,6 +159,15 @@ impl Found {
         }
         places.extend(self.code.map(|code| format!("{code:#x}")));
         Key(format!("{} {}", self.rule, places.join(" ")))
+    }
+
+    /// What takes too long is stopped anywhere in its loop: the function tells, and the request.
+    fn key_of_long(&self) -> Key {
+        let outermost = self.stack.last().unwrap_or(&self.at);
+        let names = [&outermost.module, &outermost.function];
+        let names: Vec<&str> = names.into_iter().flatten().map(String::as_str).collect();
+        let code = self.code.unwrap_or_default();
+        Key(format!("{} {} {code:#x}", self.rule, names.join(" ")))
     }
 }
 
@@ -222,8 +248,6 @@ impl From<&Leak> for Found {
 
 #[cfg(test)]
 mod tests {
-    use lab_verifier::RuleId;
-
     use super::*;
 
     fn found(rule: RuleId, what: &str, rvas: &[u64]) -> Found {
@@ -252,6 +276,21 @@ mod tests {
         assert_ne!(
             one.key(),
             found(RuleId::NullPointer, "read of 0x1", &[1, 2, 3, 4]).key()
+        );
+    }
+
+    #[test]
+    fn a_loop_is_the_same_wherever_it_is_stopped_and_another_request_is_not() {
+        let one = found(RuleId::Hang, "it loops", &[0x10]);
+        assert_eq!(one.key(), found(RuleId::Hang, "it loops", &[0x20]).key());
+        let code = Some(0x22_2004);
+        assert_ne!(
+            one.key(),
+            Found {
+                code,
+                ..one.clone()
+            }
+            .key()
         );
     }
 

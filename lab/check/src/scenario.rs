@@ -23,7 +23,6 @@ use rand_xorshift::XorShiftRng;
 use crate::bench::{Bench, Halt, Outcome};
 use crate::case::{Call, Case};
 use crate::interface::Interface;
-use lab_verifier::RuleId;
 
 /// A way to exercise drivers.
 pub trait Scenario: Sync {
@@ -99,16 +98,6 @@ impl Effort {
         }
     }
 }
-
-/// Rules that are broken by taking too long: each case that does so takes seconds.
-pub(crate) const TOO_LONG: &[RuleId] = &[
-    RuleId::Hang,
-    RuleId::DpcWatchdog,
-    RuleId::IsrTooLong,
-    RuleId::IrqlTooLong,
-    RuleId::SpinLockTooLong,
-    RuleId::WorkerLost,
-];
 
 /// The generator of a case.
 fn random(case: &Case) -> XorShiftRng {

@@ -26,7 +26,7 @@ use crate::machine::{Machine, current};
 const TRAP_FLAG: i64 = 0x100;
 
 /// Instructions of a window without a point that are counted; it goes on without being stepped then.
-pub const MOST_COUNTED: u64 = 100_000;
+pub const MOST_COUNTED: u64 = 20_000;
 
 type Gregs = [i64; 23];
 const RIP: usize = libc::REG_RIP as usize;

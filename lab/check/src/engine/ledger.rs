@@ -8,9 +8,9 @@ use lab_verifier::RuleId;
 use super::Request;
 use crate::bench::{Outcome, Series};
 use crate::case::{Call, Case};
-use crate::found::{Found, Key, Spot};
+use crate::found::{self, Found, Key, Spot};
 use crate::report::{CheckReport, Confirmation, DriverIdentity, Reported, ScenarioReport, Verdict};
-use crate::scenario::{self, Effort, Scenario, TOO_LONG};
+use crate::scenario::{self, Effort, Scenario};
 use crate::worker::{End, Lost, Ready};
 
 /// Different findings that are kept.
@@ -244,9 +244,8 @@ impl Ledger {
     pub(super) fn to_confirm(&self) -> Vec<(usize, Case)> {
         let mut long = 0;
         let mut wanted = |reported: &Reported| {
-            let is_long = TOO_LONG
-                .iter()
-                .any(|rule| rule.rule().name == reported.found.rule);
+            let rule = &reported.found.rule;
+            let is_long = found::is_too_long(rule) || rule == RuleId::WorkerLost.rule().name;
             long += u32::from(is_long);
             !is_long || long <= MAX_LONG_CONFIRMED
         };

@@ -2,9 +2,10 @@
 
 use lab_ntos::FileId;
 
-use super::{Effort, Plan, Scenario, TOO_LONG, random};
+use super::{Effort, Plan, Scenario, random};
 use crate::bench::{Bench, Halt, Outcome};
 use crate::case::{Call, Case, Content};
+use crate::found;
 use crate::interface::{ADMINISTRATOR, READ_WRITE, USER};
 
 /// Lengths of input and output: none, too short for anything, small numbers of words, typical, a page and one byte, huge.
@@ -60,7 +61,7 @@ impl Scenario for Smoke {
         let hangs = outcome
             .findings
             .iter()
-            .any(|found| TOO_LONG.iter().any(|rule| rule.rule().name == found.rule));
+            .any(|found| found::is_too_long(&found.rule));
         if !outcome.stopped || hangs || start as usize >= steps(0, plan.effort).len() {
             return Vec::new();
         }

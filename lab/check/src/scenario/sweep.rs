@@ -10,9 +10,10 @@ use rand::Rng;
 use rand_xorshift::XorShiftRng;
 
 use super::session::PAUSE_NS;
-use super::{Plan, Scenario, TOO_LONG, one_of, random};
+use super::{Plan, Scenario, one_of, random};
 use crate::bench::{Bench, Halt, Outcome, Window};
 use crate::case::{Call, Case, Interruption};
+use crate::found;
 use crate::interface::ADMINISTRATOR;
 
 /// Another process of the administrator's, whose request comes second.
@@ -61,7 +62,7 @@ impl Scenario for Sweep {
             return Vec::new();
         };
         let pairs = plan.safe_calls.len().max(1) * plan.effort.pick(1, 2);
-        let all = plan.effort.pick(300, 6000) / pairs;
+        let all = plan.effort.pick(300, 4000) / pairs;
         let events = events(case, window);
         let most = (all / events.len().max(1)).clamp(plan.effort.pick(2, 8), 400);
         let chosen = spread(&window.points, most, case.seed);
@@ -70,7 +71,11 @@ impl Scenario for Sweep {
             events.iter().map(move |event| Case {
                 point: Some(point),
                 event: Some(*event),
-                cpus: if *event == Interruption::Threads { 1 } else { 2 },
+                cpus: if *event == Interruption::Threads {
+                    1
+                } else {
+                    2
+                },
                 ..case.clone()
             })
         });
@@ -135,7 +140,7 @@ fn without_artefact(bench: &mut Bench<'_>, halt: Halt) -> Halt {
         None | Some(Interruption::Dpcs | Interruption::Profile | Interruption::Interrupt(_))
     );
     match halt {
-        Halt::Stopped(Stopped(finding)) if is_held && is_too_long(finding.rule) => {
+        Halt::Stopped(Stopped(finding)) if is_held && found::is_too_long(finding.rule) => {
             bench.warn(vec![format!(
                 "the driver waits in a loop of its own for other code of it ({}): the sweep can't look behind that",
                 finding.at
@@ -144,11 +149,6 @@ fn without_artefact(bench: &mut Bench<'_>, halt: Halt) -> Halt {
         }
         halt => halt,
     }
-}
-
-/// Whether a rule is about processor time.
-fn is_too_long(rule: &str) -> bool {
-    TOO_LONG.iter().any(|known| known.rule().name == rule)
 }
 
 /// What can happen in a window; a second request of another kind is tried on another processor only.
