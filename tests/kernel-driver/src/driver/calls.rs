@@ -50,7 +50,7 @@ pub(super) const TABLE: [Call<TestDriver>; 19] = [
 ];
 
 /// Most rounds of a call.
-const MAX_ROUNDS: u32 = 100_000;
+const MAX_ROUNDS: u32 = 10_000;
 
 /// The n-th u32 of the input.
 fn number(buffer: &Buffer<'_>, n: usize) -> Result<u32> {

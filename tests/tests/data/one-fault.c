@@ -1,4 +1,4 @@
-/* A driver whose faults show only where something comes at the right moment. */
+/* Drivers with one fault each, that shows in one way of exercising them only. */
 #include <ntddk.h>
 
 #define IOCTL(n) CTL_CODE(FILE_DEVICE_UNKNOWN, 0x800 + (n), METHOD_BUFFERED, FILE_ANY_ACCESS)
@@ -41,6 +41,19 @@ static NTSTATUS Serve(void) {
         *(volatile ULONG *)8 = 1;
     InterlockedDecrement(&Inside);
     return STATUS_SUCCESS;
+}
+#endif
+
+#ifdef BEFORE
+/* Looks at the byte before its block. */
+static NTSTATUS Serve(void) {
+    NTSTATUS status;
+    volatile UCHAR *block = ExAllocatePoolWithTag(NonPagedPoolNx, 64, TAG);
+    if (!block)
+        return STATUS_INSUFFICIENT_RESOURCES;
+    status = block[-1] == 0xEE ? STATUS_UNSUCCESSFUL : STATUS_SUCCESS;
+    ExFreePoolWithTag((PVOID)block, TAG);
+    return status;
 }
 #endif
 
