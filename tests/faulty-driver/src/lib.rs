@@ -88,4 +88,6 @@ faults! {
     /// Loops of counter reads, with the number of reads in the input.
     ReadCounter = 0x822,
     Spin = 0x823,
+    /// What drivers do all day, and nothing wrong: eight blocks of pool, each used under a spin lock.
+    Work = 0x824,
 }
