@@ -172,6 +172,7 @@ impl Machine {
             if self.held.take().is_some() {
                 continue;
             }
+            self.watch.rest();
             if done() {
                 return Ran::Done;
             }
