@@ -451,9 +451,13 @@ impl<'a> Bench<'a> {
         self.outcome
             .findings
             .extend(reported.iter().map(Found::from));
-        let latency = self.machine.latency();
-        self.outcome.series.dpc = by_duration(&latency.dpc);
-        self.outcome.series.isr = by_duration(&latency.isr);
+        // Neither stepping nor waiting for other host threads is the driver's time.
+        let is_sweep = self.case.event.is_some() || self.outcome.window.is_some();
+        if self.case.host_threads == 1 && !is_sweep {
+            let latency = self.machine.latency();
+            self.outcome.series.dpc = by_duration(&latency.dpc);
+            self.outcome.series.isr = by_duration(&latency.isr);
+        }
         self.outcome.fallible_calls = self.machine.fallible_calls() - self.first_call;
         match result {
             Ok(()) => {}
