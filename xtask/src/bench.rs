@@ -18,8 +18,9 @@ pub(crate) struct Arguments {
     json: bool,
 }
 
+const UNCHECKED: &str = "the same without memory checks";
 /// A published figure, and the one of the same run that it is compared with.
-const FIGURES: [(&str, &str, &str); 3] = [
+const FIGURES: [(&str, &str, &str); 7] = [
     (
         "ioctl/roundtrip",
         "ioctl/host_syscall",
@@ -35,6 +36,10 @@ const FIGURES: [(&str, &str, &str); 3] = [
         "pmu/counter_read_trapped",
         "the same read through a trap",
     ),
+    ("verifier/full", "verifier/off", UNCHECKED),
+    ("verifier/fuzz", "verifier/off", UNCHECKED),
+    ("verifier/work_full", "verifier/work_off", UNCHECKED),
+    ("verifier/work_fuzz", "verifier/work_off", UNCHECKED),
 ];
 
 /// Runs the benchmarks and prints their medians.

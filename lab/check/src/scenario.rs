@@ -7,11 +7,14 @@
 mod explore;
 mod load_unload;
 mod low_resources;
+mod parallel;
 mod pending;
+mod plug_and_play;
 mod self_test;
 mod session;
 mod smoke;
 mod storm;
+mod sweep;
 mod unload_pending;
 
 use rand::{Rng, SeedableRng};
@@ -31,6 +34,11 @@ pub trait Scenario: Sync {
 
     /// Whether it needs to know which codes stop the machine, and so comes after those that find out.
     fn comes_late(&self) -> bool {
+        true
+    }
+
+    /// Whether the same case does the same every time.
+    fn repeats(&self) -> bool {
         true
     }
 
@@ -111,6 +119,9 @@ pub const ALL: &[&dyn Scenario] = &[
     &unload_pending::UnloadPending,
     &explore::Explore,
     &low_resources::LowResources,
+    &plug_and_play::PlugAndPlay,
+    &sweep::Sweep,
+    &parallel::Parallel,
     &self_test::SelfTest,
 ];
 

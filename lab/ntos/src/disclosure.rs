@@ -19,7 +19,7 @@ use nt::mm::MDL_MAPPED_TO_SYSTEM_VA;
 use crate::guest::{self, field, get};
 use crate::irp::{IrpBlock, first_location, transfer};
 use crate::machine::Machine;
-use crate::pool;
+use crate::{memory, pool};
 
 /// What unused parts of system buffers are filled with, by offset in the buffer modulo its length.
 pub(crate) const FILL: [u8; 8] = [0xCB, 0x9D, 0xE7, 0xB3, 0xF1, 0x8E, 0xD5, 0xAA];
@@ -41,6 +41,9 @@ struct Output {
 impl Machine {
     /// Looks at what a completed request returns to a user program.
     pub(crate) fn check_output(&self, block: *mut IrpBlock) {
+        if !self.judges_output {
+            return;
+        }
         let irp: *mut IRP = field!(block, irp);
         if get!(irp, IoStatus.Status).is_error() || get!(irp, IoStatus.Information) == 0 {
             return;
@@ -89,6 +92,9 @@ impl Machine {
 
     /// What an address of the kernel points to; `None` if it is none.
     fn kernel_address(&self, address: u64) -> Option<String> {
+        if !memory::is_kernel(address) {
+            return None;
+        }
         if self.pool.borrow().holds(address) {
             return self.describe(address);
         }

@@ -67,7 +67,8 @@ impl Driver {
         self.object
     }
 
-    pub(crate) fn base(self) -> u64 {
+    /// Address at which its image is.
+    pub fn base(self) -> u64 {
         self.base
     }
 }

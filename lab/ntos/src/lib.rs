@@ -73,7 +73,7 @@ pub use clock::ClockKind;
 pub use driver::{Driver, DriverFile, Footprint, LoadError, Loaded};
 pub use findings::Stopped;
 pub use gate::catch_system_calls;
-pub use interrupt::LineError;
+pub use interrupt::{LineError, Sources};
 pub use latency::{Bucket, Distribution, Latency, Longest};
 pub use locate::{Symbol, Symbolize};
 pub use machine::{Config, MAX_CPUS, Machine, MachineError};
@@ -81,7 +81,7 @@ pub use pnp::{DeviceNode, SystemPower};
 pub use pool::{Guard, PoolLevel};
 pub use request::{Client, Completion, FileId, Request, UserAddresses};
 pub use security::Privilege;
-pub use step::{Action, Event, Hit, Plan, Steps};
+pub use step::{Action, Event, Hit, MOST_COUNTED, Plan, Steps};
 pub use survey::{Device, Survey};
 pub use watchdog::Limits;
 

@@ -138,6 +138,8 @@ pub struct Machine {
     pub(crate) pool: RefCell<Pool>,
     pub(crate) buffers: RefCell<Buffers>,
     pub(crate) user: RefCell<UserMemory>,
+    /// Whether what requests return is looked at.
+    pub(crate) judges_output: bool,
     /// Whether a loaded driver has the bounds of user memory to compare addresses with itself.
     pub(crate) probes_inline: Cell<bool>,
     pub(crate) paging: Paging,
@@ -235,6 +237,7 @@ impl Machine {
             user: RefCell::default(),
             probes_inline: Cell::new(false),
             paging: Paging::new(config.force_irql),
+            judges_output: config.pool != PoolLevel::Off,
             objects: RefCell::default(),
             irps: RefCell::new(Irps::new(config.pool)),
             processes: RefCell::default(),

@@ -26,6 +26,11 @@ pub(crate) const fn is_user(address: u64) -> bool {
     address < USER_END
 }
 
+/// Whether an address can be one of the kernel's: Linux gives none above the lower half.
+pub(crate) const fn is_kernel(address: u64) -> bool {
+    address >= USER_END && address < 1 << 47
+}
+
 /// The same zeroed memory at two addresses: a user program's, where it can't be accessed yet, and the
 /// kernel's, readable and writable. A page behind each is inaccessible.
 pub(crate) fn map_user(len: usize) -> io::Result<(u64, u64)> {

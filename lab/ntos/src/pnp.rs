@@ -210,9 +210,14 @@ impl DeviceNode<'_> {
         Ok(removed)
     }
 
+    /// Tells that the device is gone already. Files may still be open; once they are closed, [`Self::remove`] is due.
+    pub fn surprise(&self) -> Result<NTSTATUS, Stopped> {
+        Ok(self.send(IRP_MN_SURPRISE_REMOVAL, 0)?.status)
+    }
+
     /// Tells that the device is gone already, and then removes it.
     pub fn surprise_remove(self) -> Result<NTSTATUS, Stopped> {
-        self.send(IRP_MN_SURPRISE_REMOVAL, 0)?;
+        self.surprise()?;
         self.remove()
     }
 

@@ -210,6 +210,12 @@ impl Machine {
 
     /// Asks the driver to cancel a request.
     pub fn cancel(&self, request: &Request) -> Result<(), Stopped> {
+        self.begin_cancel(request)?;
+        self.poll().map(drop)
+    }
+
+    /// As [`Self::cancel`], when the machine next runs.
+    pub fn begin_cancel(&self, request: &Request) -> Result<(), Stopped> {
         self.check_running()?;
         if let Ok(thread) = self.free_thread(self.thread(request.thread).process.get()) {
             self.start(
@@ -219,7 +225,7 @@ impl Machine {
                 },
             );
         }
-        self.poll().map(drop)
+        Ok(())
     }
 
     /// Takes the outcome of a complete request.

@@ -175,6 +175,7 @@ impl Machine {
             if self.held.take().is_some() {
                 continue;
             }
+            self.watch.rest();
             if done() {
                 return Ran::Done;
             }

@@ -117,8 +117,10 @@ faults! {
     /// Loops of counter reads, with the number of reads in the input.
     ReadCounter = 0x822,
     Spin = 0x823,
+    /// What drivers do all day, and nothing wrong: eight blocks of pool, each used under a spin lock.
+    Work = 0x824,
     /// Stays pending, whoever cancels it.
-    PendsForever = 0x824,
+    PendsForever = 0x825,
     /// Stays pending until it is cancelled.
-    PendsUntilCancelled = 0x825,
+    PendsUntilCancelled = 0x826,
 }

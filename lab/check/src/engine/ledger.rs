@@ -8,15 +8,17 @@ use lab_verifier::RuleId;
 use super::Request;
 use crate::bench::{Outcome, Series};
 use crate::case::{Call, Case};
-use crate::found::{Found, Key, Spot};
+use crate::found::{self, Found, Key, Spot};
 use crate::report::{CheckReport, Confirmation, DriverIdentity, Reported, ScenarioReport, Verdict};
-use crate::scenario::{Effort, Scenario};
+use crate::scenario::{self, Effort, Scenario};
 use crate::worker::{End, Lost, Ready};
 
 /// Different findings that are kept.
 const MAX_FINDINGS: usize = 200;
 /// Accepted requests of a code that are kept.
 const MAX_ACCEPTED: usize = 3;
+/// Findings of something that takes too long that are confirmed: each takes as long again.
+const MAX_LONG_CONFIRMED: u32 = 3;
 /// Samples of a plot that are kept.
 const MAX_SAMPLES: usize = 4096;
 
@@ -72,7 +74,7 @@ impl Ledger {
         let interface = &self.ready.interface;
         if self.could_not_run.is_none() && interface.paths.is_empty() && !survey.stopped {
             let why = if interface.adds_devices {
-                "its devices come from plug and play"
+                "its device of plug and play has no name and no interface"
             } else {
                 "it makes no device with a name"
             };
@@ -189,7 +191,12 @@ impl Ledger {
         let key = found.key();
         let count = found.count;
         if let Some(&index) = self.by_key.get(&key) {
-            self.findings[index].count += count;
+            let known = &mut self.findings[index];
+            known.count += count;
+            if !repeats(&known.case) && repeats(case) {
+                // This one can be replayed.
+                (known.case, known.found) = (case.clone(), found);
+            }
             return;
         }
         if self.findings.len() >= MAX_FINDINGS {
@@ -235,8 +242,18 @@ impl Ledger {
 
     /// Cases that should find again what they found.
     pub(super) fn to_confirm(&self) -> Vec<(usize, Case)> {
-        let cases = self.findings.iter().map(|reported| reported.case.clone());
-        cases.enumerate().collect()
+        let mut long = 0;
+        let mut wanted = |reported: &Reported| {
+            let rule = &reported.found.rule;
+            let is_long = found::is_too_long(rule) || rule == RuleId::WorkerLost.rule().name;
+            long += u32::from(is_long);
+            !is_long || long <= MAX_LONG_CONFIRMED
+        };
+        let findings = self.findings.iter().enumerate();
+        findings
+            .filter(|(_, reported)| wanted(reported))
+            .map(|(index, reported)| (index, reported.case.clone()))
+            .collect()
     }
 
     /// Books whether a finding came again.
@@ -246,8 +263,10 @@ impl Ledger {
         };
         reported.confirmation = if comes_again(&reported.found, &reported.case, result) {
             Confirmation::Confirmed
-        } else {
+        } else if repeats(&reported.case) {
             Confirmation::Unconfirmed
+        } else {
+            Confirmation::Unrepeatable
         };
     }
 
@@ -298,6 +317,11 @@ impl Ledger {
             series: self.series,
         }
     }
+}
+
+/// Whether a case does the same every time.
+fn repeats(case: &Case) -> bool {
+    scenario::by_name(&case.scenario).is_none_or(Scenario::repeats)
 }
 
 /// Whether a finding is among what a case came to.

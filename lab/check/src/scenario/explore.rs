@@ -48,13 +48,13 @@ impl Scenario for Explore {
         }
         let mut random = random(bench.case);
         let mut files = Vec::new();
-        let interface = bench.interface;
+        let paths = bench.paths.clone();
         for n in 0..CLIENTS {
             let client = Client {
                 process: 1000 + 4 * n,
                 privilege: Privilege::Administrator,
             };
-            let Some(path) = one_of(&interface.paths, &mut random) else {
+            let Some(path) = one_of(&paths, &mut random) else {
                 break;
             };
             files.extend(bench.open(path, READ_WRITE, client)?);

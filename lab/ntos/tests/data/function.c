@@ -78,8 +78,11 @@ static NTSTATUS NTAPI OnPnp(PDEVICE_OBJECT object, PIRP irp) {
     case IRP_MN_CANCEL_REMOVE_DEVICE:
         irp->IoStatus.Status = STATUS_SUCCESS;
         break;
-    case IRP_MN_STOP_DEVICE:
     case IRP_MN_SURPRISE_REMOVAL:
+#ifdef TWICE
+        ExFreePool(device->link.Buffer);
+#endif
+    case IRP_MN_STOP_DEVICE:
         Stop(device);
         irp->IoStatus.Status = STATUS_SUCCESS;
         break;
