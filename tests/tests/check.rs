@@ -272,6 +272,41 @@ fn a_replay_that_finds_nothing_says_so() {
 }
 
 #[test]
+fn a_case_that_kills_its_worker_is_a_finding_of_its_own() {
+    let (_, folder) = check("faulty-driver", &["--quick"]);
+    let files = replay_files(folder.path());
+    let text = std::fs::read_to_string(&files[0]).expect("text");
+    let driver = driver_path("faulty-driver").canonicalize().expect("built");
+    // Point 1 aborts the worker; point 0 does nothing.
+    for (point, code, word) in [(1, FINDINGS, "reproduced: "), (0, CLEAN, "not reproduced")] {
+        let mut replay: Value = serde_json::from_str(&text).expect("JSON");
+        replay["case"]["scenario"] = "self-test".into();
+        replay["case"]["calls"] = serde_json::json!([]);
+        replay["case"]["point"] = point.into();
+        replay["rule"] = "worker-lost".into();
+        replay["found"]["rule"] = "worker-lost".into();
+        replay["found"]["parameters"] = serde_json::json!([1, 6, 0, 0]);
+        replay["found"]["at"] =
+            serde_json::json!({ "module": null, "rva": 0, "function": null, "line": null });
+        replay["found"]["what"] =
+            r#"the worker was lost: signal 6 ("Signal::ABORT") ended it"#.into();
+        replay["found"]["stack"] = serde_json::json!([]);
+        replay["found"]["code"] = Value::Null;
+        std::fs::write(folder.path().join("lost.json"), replay.to_string()).expect("a file");
+        let words = [
+            "check",
+            &driver.display().to_string(),
+            "--replay",
+            "lost.json",
+        ];
+        let output = drydock(folder.path(), &words);
+        let said = stdout(&output) + &stderr(&output);
+        assert_eq!(output.status.code(), code, "point {point}: {said}");
+        assert!(said.contains(word), "point {point}: {said}");
+    }
+}
+
+#[test]
 fn what_is_no_driver_or_not_for_this_processor_could_not_be_run() {
     let folder = tempfile::tempdir().expect("a folder");
     std::fs::write(folder.path().join("text.sys"), "not a driver").expect("a file");

@@ -111,6 +111,13 @@ pub(crate) fn touch<R: Copy + Default, F: FnOnce() -> R + Copy>(body: F) -> R {
     })
 }
 
+/// Reports arguments of a `Zw…` function that are addresses of a user program.
+macro_rules! kernel_addresses {
+    ($($pointer:ident),+) => {
+        $crate::machine::current().check_zw_addresses(&[$($pointer as u64),+])
+    };
+}
+
 /// Defines the exports of one table of `nt`.
 macro_rules! exports {
     (
@@ -139,3 +146,4 @@ macro_rules! exports {
 }
 
 pub(crate) use exports;
+pub(crate) use kernel_addresses;

@@ -107,6 +107,9 @@ impl Machine {
         set!(irp, CurrentLocation = location);
         set!(irp, CurrentStackLocation = stack);
         set!(stack, DeviceObject = device);
+        if !get!(block, in_flight) {
+            set!(block, sent_from = location + 1);
+        }
         set!(block, in_flight = true);
         set!(block, owned = location);
         Self::note_asked(block, location, stack);
@@ -158,8 +161,9 @@ impl Machine {
             set!(irp, CurrentLocation = get!(irp, CurrentLocation) + 1);
             set!(irp, CurrentStackLocation = stack.wrapping_add(1));
             set!(block, owned = get!(irp, CurrentLocation));
-            // At the top it belongs to whoever made it, who may free it now.
-            set!(block, in_flight = get!(irp, CurrentLocation) <= count);
+            // Where it was sent from it belongs to whoever made it, who may free it now.
+            let is_below = get!(irp, CurrentLocation) < get!(block, sent_from);
+            set!(block, in_flight = is_below);
             if self.completion_routine(irp, stack) == STATUS_MORE_PROCESSING_REQUIRED {
                 // The block outlives an IRP that was freed.
                 set!(block, taken_back = true);

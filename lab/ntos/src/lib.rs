@@ -51,6 +51,7 @@ mod parallel;
 mod pnp;
 mod pool;
 mod process;
+mod reach;
 mod registry;
 mod request;
 mod resources;

@@ -185,6 +185,7 @@ impl Machine {
             priority: 8.into(),
             is_system_thread: false.into(),
             cpu: 0.into(),
+            unchecked: None.into(),
             depth: 0.into(),
             timing: false.into(),
             away: 0.into(),

@@ -83,6 +83,8 @@ pub(crate) unsafe fn commit(fault: Fault, argument: u64) {
             Fault::Echo
             | Fault::CompleteTwice
             | Fault::NotCompleted
+            | Fault::PendsForever
+            | Fault::PendsUntilCancelled
             | Fault::TooMuchInformation => {}
         }
     }

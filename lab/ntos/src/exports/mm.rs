@@ -30,6 +30,7 @@ exports! {
         u8::from(current().is_valid(VirtualAddress as u64))
     }
     fn MmMapIoSpace(_PhysicalAddress: i64, _NumberOfBytes: usize, _CacheType: i32) -> *mut c_void {
+        current().judge_call("MmMapIoSpace");
         // No device of this machine has registers in memory.
         ptr::null_mut()
     }

@@ -5,8 +5,8 @@
     reason = "exports have foreign signatures and the names of the WDK"
 )]
 
-use super::exports;
 use super::zw::file::{Open, finish};
+use super::{exports, kernel_addresses};
 use crate::guest::{self, get, set};
 use crate::machine::Machine;
 use crate::machine::current;
@@ -33,6 +33,7 @@ exports! {
     names;
 
     fn ZwOpenDirectoryObject(DirectoryHandle: *mut HANDLE, _DesiredAccess: ACCESS_MASK, ObjectAttributes: *mut OBJECT_ATTRIBUTES) -> NTSTATUS {
+        kernel_addresses!(DirectoryHandle, ObjectAttributes);
         let machine = current();
         let opened = machine.attribute_path(ObjectAttributes).and_then(|path| {
             if machine.is_directory(&path) { machine.open_path(Kind::Directory, path, DirectoryHandle) } else { Err(STATUS_OBJECT_NAME_NOT_FOUND) }
@@ -40,6 +41,7 @@ exports! {
         opened.err().unwrap_or(STATUS_SUCCESS)
     }
     fn ZwCreateDirectoryObject(DirectoryHandle: *mut HANDLE, _DesiredAccess: ACCESS_MASK, ObjectAttributes: *mut OBJECT_ATTRIBUTES) -> NTSTATUS {
+        kernel_addresses!(DirectoryHandle, ObjectAttributes);
         let machine = current();
         let made = machine.attribute_path(ObjectAttributes).and_then(|path| {
             if machine.is_directory(&path) {
@@ -50,6 +52,7 @@ exports! {
         made.err().unwrap_or(STATUS_SUCCESS)
     }
     fn ZwQueryDirectoryObject(DirectoryHandle: HANDLE, Buffer: *mut c_void, Length: u32, ReturnSingleEntry: BOOLEAN, RestartScan: BOOLEAN, Context: *mut u32, ReturnLength: *mut u32) -> NTSTATUS {
+        kernel_addresses!(Buffer, Context, ReturnLength);
         let first = if RestartScan != 0 { 0 } else { guest::read(Context) };
         match current().list_directory(DirectoryHandle, Buffer, Length, ReturnSingleEntry != 0, first) {
             Ok(Listed { next, bytes, status }) => {
@@ -63,6 +66,7 @@ exports! {
         }
     }
     fn ZwOpenSymbolicLinkObject(LinkHandle: *mut HANDLE, _DesiredAccess: ACCESS_MASK, ObjectAttributes: *mut OBJECT_ATTRIBUTES) -> NTSTATUS {
+        kernel_addresses!(LinkHandle, ObjectAttributes);
         let machine = current();
         let opened = machine.attribute_path(ObjectAttributes).and_then(|path| {
             let target = machine.objects.borrow().link_target(&path)?;
@@ -71,6 +75,7 @@ exports! {
         opened.err().unwrap_or(STATUS_SUCCESS)
     }
     fn ZwQuerySymbolicLinkObject(LinkHandle: HANDLE, LinkTarget: *mut UNICODE_STRING, ReturnedLength: *mut u32) -> NTSTATUS {
+        kernel_addresses!(LinkTarget, ReturnedLength);
         let machine = current();
         let target = machine.resolve_handle(LinkHandle as u64, Some(Kind::SymbolicLink)).map(|link| machine.services.borrow().paths.get(&link).cloned().unwrap_or_default());
         let target: Vec<u16> = match target {
@@ -87,6 +92,7 @@ exports! {
         super::rtl::append(LinkTarget, &target)
     }
     fn ZwQueryObject(Handle: HANDLE, ObjectInformationClass: i32, ObjectInformation: *mut c_void, ObjectInformationLength: u32, ReturnLength: *mut u32) -> NTSTATUS {
+        kernel_addresses!(ObjectInformation, ReturnLength);
         let machine = current();
         let object = match machine.resolve_handle(Handle as u64, None) {
             Ok(object) => object,
@@ -104,6 +110,7 @@ exports! {
         machine.deliver_string(&text, ObjectInformation, ObjectInformationLength, ReturnLength)
     }
     fn ZwDuplicateObject(SourceProcessHandle: HANDLE, SourceHandle: HANDLE, _TargetProcessHandle: HANDLE, TargetHandle: *mut HANDLE, _DesiredAccess: ACCESS_MASK, _HandleAttributes: u32, Options: u32) -> NTSTATUS {
+        kernel_addresses!(TargetHandle);
         let machine = current();
         let source = machine.resolve_handle(SourceProcessHandle as u64, Some(Kind::Process)).and_then(|_| machine.resolve_handle(SourceHandle as u64, None));
         let object = match source {
@@ -120,6 +127,7 @@ exports! {
     fn ObCloseHandle(Handle: HANDLE, _PreviousMode: KPROCESSOR_MODE) -> NTSTATUS { current().close_handle(Handle) }
     fn ZwMakeTemporaryObject(Handle: HANDLE) -> NTSTATUS { current().resolve_handle(Handle as u64, None).err().unwrap_or(STATUS_SUCCESS) }
     fn ZwCreateEvent(EventHandle: *mut HANDLE, _DesiredAccess: ACCESS_MASK, ObjectAttributes: *mut OBJECT_ATTRIBUTES, EventType: i32, InitialState: BOOLEAN) -> NTSTATUS {
+        kernel_addresses!(EventHandle, ObjectAttributes);
         let machine = current();
         if machine.must_fail() {
             return STATUS_INSUFFICIENT_RESOURCES;
@@ -135,6 +143,7 @@ exports! {
         }
     }
     fn ZwOpenEvent(EventHandle: *mut HANDLE, _DesiredAccess: ACCESS_MASK, ObjectAttributes: *mut OBJECT_ATTRIBUTES) -> NTSTATUS {
+        kernel_addresses!(EventHandle, ObjectAttributes);
         let machine = current();
         let found = machine.attribute_path(ObjectAttributes).and_then(|path| Ok(machine.objects.borrow().lookup(&path)?.0));
         match found {
@@ -156,10 +165,17 @@ exports! {
             Err(_) => ptr::null_mut(),
         }
     }
-    fn ZwSetEvent(EventHandle: HANDLE, PreviousState: *mut i32) -> NTSTATUS { current().change_event(EventHandle, PreviousState, 1) }
-    fn ZwResetEvent(EventHandle: HANDLE, PreviousState: *mut i32) -> NTSTATUS { current().change_event(EventHandle, PreviousState, 0) }
+    fn ZwSetEvent(EventHandle: HANDLE, PreviousState: *mut i32) -> NTSTATUS {
+        kernel_addresses!(PreviousState);
+        current().change_event(EventHandle, PreviousState, 1)
+    }
+    fn ZwResetEvent(EventHandle: HANDLE, PreviousState: *mut i32) -> NTSTATUS {
+        kernel_addresses!(PreviousState);
+        current().change_event(EventHandle, PreviousState, 0)
+    }
     fn ZwClearEvent(EventHandle: HANDLE) -> NTSTATUS { current().change_event(EventHandle, ptr::null_mut(), 0) }
     fn ZwWaitForSingleObject(Handle: HANDLE, _Alertable: BOOLEAN, Timeout: *mut LARGE_INTEGER) -> NTSTATUS {
+        kernel_addresses!(Timeout);
         let machine = current();
         let object = match machine.resolve_handle(Handle as u64, None) {
             Ok(object) => object,
@@ -176,6 +192,7 @@ exports! {
     fn IoCreateFile(FileHandle: *mut HANDLE, DesiredAccess: ACCESS_MASK, ObjectAttributes: *mut OBJECT_ATTRIBUTES, IoStatusBlock: *mut IO_STATUS_BLOCK, _AllocationSize: *mut LARGE_INTEGER, _FileAttributes: u32, ShareAccess: u32, Disposition: u32, CreateOptions: u32, _EaBuffer: *mut c_void, _EaLength: u32, _CreateFileType: i32, _InternalParameters: *mut c_void, _Options: u32) -> NTSTATUS { current().create_file(FileHandle, ObjectAttributes, IoStatusBlock, Open { access: DesiredAccess, share: ShareAccess, disposition: Disposition, options: CreateOptions }) }
     fn NtCreateFile(FileHandle: *mut HANDLE, DesiredAccess: ACCESS_MASK, ObjectAttributes: *mut OBJECT_ATTRIBUTES, IoStatusBlock: *mut IO_STATUS_BLOCK, _AllocationSize: *mut LARGE_INTEGER, _FileAttributes: u32, ShareAccess: u32, CreateDisposition: u32, CreateOptions: u32, _EaBuffer: *mut c_void, _EaLength: u32) -> NTSTATUS { current().create_file(FileHandle, ObjectAttributes, IoStatusBlock, Open { access: DesiredAccess, share: ShareAccess, disposition: CreateDisposition, options: CreateOptions }) }
     fn ZwDeleteFile(ObjectAttributes: *mut OBJECT_ATTRIBUTES) -> NTSTATUS {
+        kernel_addresses!(ObjectAttributes);
         let machine = current();
         match machine.attribute_path(ObjectAttributes) {
             Ok(path) if machine.objects.borrow().lookup(&path).is_ok() => STATUS_INVALID_DEVICE_REQUEST,
@@ -184,6 +201,7 @@ exports! {
         }
     }
     fn ZwDeviceIoControlFile(FileHandle: HANDLE, Event: HANDLE, _ApcRoutine: *mut c_void, _ApcContext: *mut c_void, IoStatusBlock: *mut IO_STATUS_BLOCK, IoControlCode: u32, InputBuffer: *mut c_void, InputBufferLength: u32, OutputBuffer: *mut c_void, OutputBufferLength: u32) -> NTSTATUS {
+        kernel_addresses!(IoStatusBlock, InputBuffer, OutputBuffer);
         let machine = current();
         let event = match machine.event_of(Event) {
             Ok(event) => event,
@@ -206,15 +224,28 @@ exports! {
         status
     }
     fn ZwFlushBuffersFile(FileHandle: HANDLE, IoStatusBlock: *mut IO_STATUS_BLOCK) -> NTSTATUS {
+        kernel_addresses!(IoStatusBlock);
         let machine = current();
         let done = machine.resolve_handle(FileHandle as u64, Some(Kind::File)).and_then(|file| machine.send(file, IRP_MJ_FLUSH_BUFFERS, |_, _| {}));
         finish(done, IoStatusBlock)
     }
-    fn ZwSetInformationFile(FileHandle: HANDLE, IoStatusBlock: *mut IO_STATUS_BLOCK, FileInformation: *mut c_void, Length: u32, FileInformationClass: i32) -> NTSTATUS { current().ask_file(FileHandle, IoStatusBlock, IRP_MJ_SET_INFORMATION, FileInformation, Length, FileInformationClass) }
-    fn ZwQueryVolumeInformationFile(FileHandle: HANDLE, IoStatusBlock: *mut IO_STATUS_BLOCK, FsInformation: *mut c_void, Length: u32, FsInformationClass: i32) -> NTSTATUS { current().ask_file(FileHandle, IoStatusBlock, IRP_MJ_QUERY_VOLUME_INFORMATION, FsInformation, Length, FsInformationClass) }
+    fn ZwSetInformationFile(FileHandle: HANDLE, IoStatusBlock: *mut IO_STATUS_BLOCK, FileInformation: *mut c_void, Length: u32, FileInformationClass: i32) -> NTSTATUS {
+        kernel_addresses!(IoStatusBlock, FileInformation);
+        current().ask_file(FileHandle, IoStatusBlock, IRP_MJ_SET_INFORMATION, FileInformation, Length, FileInformationClass)
+    }
+    fn ZwQueryVolumeInformationFile(FileHandle: HANDLE, IoStatusBlock: *mut IO_STATUS_BLOCK, FsInformation: *mut c_void, Length: u32, FsInformationClass: i32) -> NTSTATUS {
+        kernel_addresses!(IoStatusBlock, FsInformation);
+        current().ask_file(FileHandle, IoStatusBlock, IRP_MJ_QUERY_VOLUME_INFORMATION, FsInformation, Length, FsInformationClass)
+    }
     fn ZwQueryDirectoryFile(FileHandle: HANDLE, _Event: HANDLE, _ApcRoutine: *mut c_void, _ApcContext: *mut c_void, _IoStatusBlock: *mut IO_STATUS_BLOCK, _FileInformation: *mut c_void, _Length: u32, _FileInformationClass: i32, _ReturnSingleEntry: BOOLEAN, _FileName: *mut UNICODE_STRING, _RestartScan: BOOLEAN) -> NTSTATUS { current().resolve_handle(FileHandle as u64, Some(Kind::File)).err().unwrap_or(STATUS_INVALID_DEVICE_REQUEST) }
-    fn ZwLoadDriver(DriverServiceName: *mut UNICODE_STRING) -> NTSTATUS { current().string(DriverServiceName).err().unwrap_or(STATUS_OBJECT_NAME_NOT_FOUND) }
-    fn ZwUnloadDriver(DriverServiceName: *mut UNICODE_STRING) -> NTSTATUS { current().string(DriverServiceName).err().unwrap_or(STATUS_OBJECT_NAME_NOT_FOUND) }
+    fn ZwLoadDriver(DriverServiceName: *mut UNICODE_STRING) -> NTSTATUS {
+        kernel_addresses!(DriverServiceName);
+        current().string(DriverServiceName).err().unwrap_or(STATUS_OBJECT_NAME_NOT_FOUND)
+    }
+    fn ZwUnloadDriver(DriverServiceName: *mut UNICODE_STRING) -> NTSTATUS {
+        kernel_addresses!(DriverServiceName);
+        current().string(DriverServiceName).err().unwrap_or(STATUS_OBJECT_NAME_NOT_FOUND)
+    }
     fn ObOpenObjectByName(ObjectAttributes: *mut OBJECT_ATTRIBUTES, ObjectType: *mut c_void, _AccessMode: KPROCESSOR_MODE, _AccessState: *mut c_void, _DesiredAccess: ACCESS_MASK, _ParseContext: *mut c_void, Handle: *mut HANDLE) -> NTSTATUS {
         let machine = current();
         let found = machine.attribute_path(ObjectAttributes).and_then(|path| {

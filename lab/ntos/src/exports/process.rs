@@ -6,7 +6,7 @@
     reason = "exports have foreign signatures and the names of the WDK"
 )]
 
-use super::exports;
+use super::{exports, kernel_addresses};
 use crate::guest::{self, get};
 use crate::machine::Machine;
 use crate::machine::current;
@@ -34,14 +34,21 @@ use std::ptr;
 exports! {
     process;
 
-    fn ZwOpenProcess(ProcessHandle: *mut HANDLE, _DesiredAccess: ACCESS_MASK, _ObjectAttributes: *mut OBJECT_ATTRIBUTES, ClientId: *mut CLIENT_ID) -> NTSTATUS { current().open_process(ProcessHandle, ClientId) }
+    fn ZwOpenProcess(ProcessHandle: *mut HANDLE, _DesiredAccess: ACCESS_MASK, _ObjectAttributes: *mut OBJECT_ATTRIBUTES, ClientId: *mut CLIENT_ID) -> NTSTATUS {
+        kernel_addresses!(ProcessHandle, ClientId);
+        current().open_process(ProcessHandle, ClientId)
+    }
     fn NtOpenProcess(ProcessHandle: *mut HANDLE, _DesiredAccess: ACCESS_MASK, _ObjectAttributes: *mut OBJECT_ATTRIBUTES, ClientId: *mut CLIENT_ID) -> NTSTATUS { current().open_process(ProcessHandle, ClientId) }
     fn ZwOpenThread(ThreadHandle: *mut HANDLE, _DesiredAccess: ACCESS_MASK, _ObjectAttributes: *mut OBJECT_ATTRIBUTES, ClientId: *mut CLIENT_ID) -> NTSTATUS {
+        kernel_addresses!(ThreadHandle, ClientId);
         let machine = current();
         let Some(thread) = machine.thread_by_id(get!(ClientId, UniqueThread) as u64) else { return STATUS_INVALID_CID };
         machine.open_object(thread, ThreadHandle)
     }
-    fn ZwQueryInformationProcess(ProcessHandle: HANDLE, ProcessInformationClass: i32, ProcessInformation: *mut c_void, ProcessInformationLength: u32, ReturnLength: *mut u32) -> NTSTATUS { current().query_process(ProcessHandle, ProcessInformationClass, ProcessInformation, ProcessInformationLength, ReturnLength) }
+    fn ZwQueryInformationProcess(ProcessHandle: HANDLE, ProcessInformationClass: i32, ProcessInformation: *mut c_void, ProcessInformationLength: u32, ReturnLength: *mut u32) -> NTSTATUS {
+        kernel_addresses!(ProcessInformation, ReturnLength);
+        current().query_process(ProcessHandle, ProcessInformationClass, ProcessInformation, ProcessInformationLength, ReturnLength)
+    }
     fn NtQueryInformationProcess(ProcessHandle: HANDLE, ProcessInformationClass: i32, ProcessInformation: *mut c_void, ProcessInformationLength: u32, ReturnLength: *mut u32) -> NTSTATUS { current().query_process(ProcessHandle, ProcessInformationClass, ProcessInformation, ProcessInformationLength, ReturnLength) }
     fn ZwTerminateProcess(ProcessHandle: HANDLE, _ExitStatus: NTSTATUS) -> NTSTATUS {
         // Null is the current one, as the native call has it.
@@ -149,7 +156,10 @@ exports! {
             _ => STATUS_INVALID_INFO_CLASS,
         }
     }
-    fn ZwQueryInformationThread(ThreadHandle: HANDLE, ThreadInformationClass: i32, ThreadInformation: *mut c_void, ThreadInformationLength: u32, ReturnLength: *mut u32) -> NTSTATUS { current().query_thread(ThreadHandle, ThreadInformationClass, ThreadInformation, ThreadInformationLength, ReturnLength) }
+    fn ZwQueryInformationThread(ThreadHandle: HANDLE, ThreadInformationClass: i32, ThreadInformation: *mut c_void, ThreadInformationLength: u32, ReturnLength: *mut u32) -> NTSTATUS {
+        kernel_addresses!(ThreadInformation, ReturnLength);
+        current().query_thread(ThreadHandle, ThreadInformationClass, ThreadInformation, ThreadInformationLength, ReturnLength)
+    }
     fn KeQueryPriorityThread(Thread: *mut c_void) -> KPRIORITY {
         let machine = current();
         machine.thread(machine.known_thread(Thread)).priority.get()

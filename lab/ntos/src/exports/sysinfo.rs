@@ -5,7 +5,7 @@
     reason = "exports have foreign signatures and the names of the WDK"
 )]
 
-use super::exports;
+use super::{exports, kernel_addresses};
 use crate::guest::{self, set};
 use crate::machine::Machine;
 use crate::machine::current;
@@ -28,7 +28,10 @@ mod answers;
 exports! {
     sysinfo;
 
-    fn ZwQuerySystemInformation(SystemInformationClass: i32, SystemInformation: *mut c_void, SystemInformationLength: u32, ReturnLength: *mut u32) -> NTSTATUS { current().query_system(SystemInformationClass, SystemInformation, SystemInformationLength, ReturnLength) }
+    fn ZwQuerySystemInformation(SystemInformationClass: i32, SystemInformation: *mut c_void, SystemInformationLength: u32, ReturnLength: *mut u32) -> NTSTATUS {
+        kernel_addresses!(SystemInformation, ReturnLength);
+        current().query_system(SystemInformationClass, SystemInformation, SystemInformationLength, ReturnLength)
+    }
     fn NtQuerySystemInformation(SystemInformationClass: i32, SystemInformation: *mut c_void, SystemInformationLength: u32, ReturnLength: *mut u32) -> NTSTATUS { current().query_system(SystemInformationClass, SystemInformation, SystemInformationLength, ReturnLength) }
     fn EtwRegister(_ProviderId: *const GUID, _EnableCallback: *mut c_void, _CallbackContext: *mut c_void, RegHandle: *mut u64) -> NTSTATUS {
         let machine = current();

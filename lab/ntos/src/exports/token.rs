@@ -7,7 +7,7 @@
 )]
 
 use super::ex::pool::Wanted;
-use super::exports;
+use super::{exports, kernel_addresses};
 use crate::guest::{self, field, get, set};
 use crate::machine::Machine;
 use crate::machine::current;
@@ -96,11 +96,18 @@ exports! {
         token as *mut c_void
     }
     fn PsDereferencePrimaryToken(PrimaryToken: *mut c_void) { current().dereference(PrimaryToken as u64); }
-    fn ZwOpenProcessToken(ProcessHandle: HANDLE, _DesiredAccess: ACCESS_MASK, TokenHandle: *mut HANDLE) -> NTSTATUS { current().open_token(ProcessHandle, TokenHandle) }
-    fn ZwOpenProcessTokenEx(ProcessHandle: HANDLE, _DesiredAccess: ACCESS_MASK, _HandleAttributes: u32, TokenHandle: *mut HANDLE) -> NTSTATUS { current().open_token(ProcessHandle, TokenHandle) }
+    fn ZwOpenProcessToken(ProcessHandle: HANDLE, _DesiredAccess: ACCESS_MASK, TokenHandle: *mut HANDLE) -> NTSTATUS {
+        kernel_addresses!(TokenHandle);
+        current().open_token(ProcessHandle, TokenHandle)
+    }
+    fn ZwOpenProcessTokenEx(ProcessHandle: HANDLE, _DesiredAccess: ACCESS_MASK, _HandleAttributes: u32, TokenHandle: *mut HANDLE) -> NTSTATUS {
+        kernel_addresses!(TokenHandle);
+        current().open_token(ProcessHandle, TokenHandle)
+    }
     fn ZwOpenThreadToken(ThreadHandle: HANDLE, _DesiredAccess: ACCESS_MASK, _OpenAsSelf: BOOLEAN, _TokenHandle: *mut HANDLE) -> NTSTATUS { current().resolve_handle(ThreadHandle as u64, Some(Kind::Thread)).err().unwrap_or(STATUS_NO_TOKEN) }
     fn ZwOpenThreadTokenEx(ThreadHandle: HANDLE, _DesiredAccess: ACCESS_MASK, _OpenAsSelf: BOOLEAN, _HandleAttributes: u32, _TokenHandle: *mut HANDLE) -> NTSTATUS { current().resolve_handle(ThreadHandle as u64, Some(Kind::Thread)).err().unwrap_or(STATUS_NO_TOKEN) }
     fn ZwQueryInformationToken(TokenHandle: HANDLE, TokenInformationClass: i32, TokenInformation: *mut c_void, TokenInformationLength: u32, ReturnLength: *mut u32) -> NTSTATUS {
+        kernel_addresses!(TokenInformation, ReturnLength);
         let machine = current();
         let token = match machine.resolve_handle(TokenHandle as u64, Some(Kind::Token)) {
             Ok(token) => token,

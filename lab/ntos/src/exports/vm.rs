@@ -6,7 +6,7 @@
 )]
 
 use super::ex::pool::Wanted;
-use super::exports;
+use super::{exports, kernel_addresses};
 use crate::guest::{self, get, set};
 use crate::machine::Machine;
 use crate::machine::current;
@@ -140,6 +140,7 @@ exports! {
     fn ExAllocatePoolWithQuota(PoolType: i32, NumberOfBytes: usize) -> *mut c_void { current().allocate_quota(PoolType, NumberOfBytes, u32::from_le_bytes(*b"None")) as *mut c_void }
     fn ExAllocatePoolWithTagPriority(PoolType: i32, NumberOfBytes: usize, Tag: u32, _Priority: i32) -> *mut c_void { current().allocate_pool(NumberOfBytes, Tag, Wanted::of_type(PoolType)) as *mut c_void }
     fn ZwAllocateVirtualMemory(ProcessHandle: HANDLE, BaseAddress: *mut *mut c_void, _ZeroBits: usize, RegionSize: *mut usize, AllocationType: u32, Protect: u32) -> NTSTATUS {
+        kernel_addresses!(BaseAddress, RegionSize);
         let machine = current();
         if let Err(status) = machine.resolve_handle(ProcessHandle as u64, Some(Kind::Process)) {
             return status;
@@ -147,6 +148,7 @@ exports! {
         machine.allocate_user(BaseAddress, RegionSize, AllocationType, Protect).err().unwrap_or(STATUS_SUCCESS)
     }
     fn ZwFreeVirtualMemory(ProcessHandle: HANDLE, BaseAddress: *mut *mut c_void, RegionSize: *mut usize, FreeType: u32) -> NTSTATUS {
+        kernel_addresses!(BaseAddress, RegionSize);
         let machine = current();
         if let Err(status) = machine.resolve_handle(ProcessHandle as u64, Some(Kind::Process)) {
             return status;

@@ -65,6 +65,8 @@ pub(crate) struct IrpBlock {
     pub(crate) depth: u32,
     /// The location whose driver has it: that of the dispatch or completion routine called last.
     pub(super) owned: i8,
+    /// The location from which it was sent: behind the last, or one that its maker has of its own.
+    pub(super) sent_from: i8,
     /// Whether it is on its way through a device stack.
     pub(super) in_flight: bool,
     /// A completion routine has taken it back: it may be anything by now.
