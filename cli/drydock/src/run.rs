@@ -83,10 +83,14 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
     } else {
         print(&mut out, &report)?;
     }
-    if report.clean {
-        Ok(())
-    } else {
-        Err(BrokenRules.into())
+    if !report.clean {
+        return Err(BrokenRules.into());
+    }
+    match &report.entry_status {
+        Some(status) if *status != nt::status::STATUS_SUCCESS.to_string() => {
+            anyhow::bail!("the driver did not load: DriverEntry returned {status}")
+        }
+        _ => Ok(()),
     }
 }
 

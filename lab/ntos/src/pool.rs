@@ -32,7 +32,8 @@ const QUARANTINE: usize = 64;
 const KEPT_PAGES: u64 = 4;
 const HEAD: u64 = 64;
 const PATTERN: u8 = 0xEF;
-pub(crate) const FRESH: u8 = 0xA5;
+/// What new blocks hold: eight bytes that no driver writes by chance.
+pub(crate) const FRESH: [u8; 8] = [0xA5, 0x93, 0xB9, 0xC7, 0xEB, 0x8B, 0xD7, 0x9D];
 const FREED: u8 = 0xDD;
 
 /// How much pool checking costs and finds.
@@ -90,7 +91,11 @@ impl Block {
             guest::set_bytes(from as *mut u8, with, guest::size(to - from));
         };
         fill(self.head(), self.address, PATTERN);
-        fill(self.address, self.address + self.size, FRESH);
+        let words = guest::size(self.size.div_ceil(FRESH.len() as u64));
+        for word in 0..words {
+            // What goes too far is covered by the pattern behind the block; its pages end later.
+            guest::write((self.address as *mut [u8; 8]).wrapping_add(word), FRESH);
+        }
         fill(self.address + self.size, end, PATTERN);
     }
 
