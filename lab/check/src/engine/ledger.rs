@@ -270,12 +270,27 @@ impl Ledger {
         };
     }
 
+    /// What is to be said of control codes that were not exercised although the driver handles some.
+    fn control_warning(&self) -> Option<String> {
+        let interface = &self.ready.interface;
+        if self.could_not_run.is_some() || interface.control.is_none() {
+            return None;
+        }
+        let accepts = self
+            .accepted
+            .keys()
+            .any(|code| interface.codes.contains(code));
+        let was_asked = self.scenarios.iter().any(|report| report.requests > 0);
+        uncovered(interface.codes.len(), accepts, was_asked)
+    }
+
     pub(super) fn report(
-        self,
+        mut self,
         request: &Request,
         driver: DriverIdentity,
         elapsed: Duration,
     ) -> CheckReport {
+        self.warnings.extend(self.control_warning());
         let is_stress = request.effort == Effort::Stress;
         let counts =
             |reported: &Reported| is_stress || reported.confirmation != Confirmation::Unconfirmed;
@@ -317,6 +332,21 @@ impl Ledger {
             series: self.series,
         }
     }
+}
+
+/// The warning for a driver that handles `IRP_MJ_DEVICE_CONTROL`, by how many codes were found in it.
+fn uncovered(codes: usize, accepts: bool, was_asked: bool) -> Option<String> {
+    if codes == 0 {
+        let what = "the driver handles IRP_MJ_DEVICE_CONTROL, but no control code was found in its code: \
+                    what it does for control codes was not checked";
+        return Some(what.to_owned());
+    }
+    (was_asked && !accepts).then(|| {
+        format!(
+            "the driver handles IRP_MJ_DEVICE_CONTROL, but it accepted no request with any of the {codes} control \
+             codes found in its code: little of what it does for them was checked"
+        )
+    })
 }
 
 /// Whether a case does the same every time.
@@ -366,4 +396,19 @@ const SIGSYS: i32 = rustix::process::Signal::SYS.as_raw();
 fn extend(samples: &mut Vec<u64>, more: &[u64]) {
     let room = MAX_SAMPLES.saturating_sub(samples.len());
     samples.extend(more.iter().take(room));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn control_codes_that_were_not_exercised_are_told_of() {
+        let none = uncovered(0, false, true).unwrap();
+        assert!(none.contains("no control code was found"), "{none}");
+        let refused = uncovered(3, false, true).unwrap();
+        assert!(refused.contains("any of the 3 control codes"), "{refused}");
+        assert_eq!(uncovered(3, true, true), None);
+        assert_eq!(uncovered(3, false, false), None);
+    }
 }
