@@ -208,6 +208,19 @@ fn a_finding_is_replayed_and_what_is_no_replay_of_this_driver_is_refused() {
     assert_eq!(refused.status.code(), COULD_NOT_RUN);
     assert!(stderr(&refused).contains("SHA-256"), "{}", stderr(&refused));
 
+    // Another build of the same driver: here the same code with a few bytes more.
+    let build = folder
+        .path()
+        .join(driver_path("faulty-driver").file_name().expect("a name"));
+    let mut bytes = std::fs::read(&driver).expect("built");
+    bytes.extend([0; 16]);
+    std::fs::write(&build, bytes).expect("a file");
+    let rebuilt = replay(&build.display().to_string(), file);
+    let said = stdout(&rebuilt) + &stderr(&rebuilt);
+    assert_eq!(rebuilt.status.code(), FINDINGS, "{said}");
+    assert!(said.contains("reproduced: pool-overrun"), "{said}");
+    assert!(said.contains("made for another build of"), "{said}");
+
     let whole = std::fs::read_to_string(file).expect("text");
     let hostile = [
         ("empty", String::new()),
@@ -219,6 +232,7 @@ fn a_finding_is_replayed_and_what_is_no_replay_of_this_driver_is_refused() {
             "processors",
             whole.replace("\"cpus\": 2", "\"cpus\": 60000"),
         ),
+        ("start", whole.replace("\"start\": ", "\"start\": 9999")),
         ("cut", whole[..whole.len() / 2].to_owned()),
         ("deep", "[".repeat(100_000)),
         ("long", " ".repeat(2 << 20)),

@@ -157,6 +157,9 @@ pub enum CaseError {
         /// How many processors there are.
         cpus: u16,
     },
+    /// It would end before it had done anything.
+    #[error("it runs nothing: {0}")]
+    Nothing(&'static str),
     /// More than two calls are to fail.
     #[error("{0} calls are to fail: at most two can")]
     Fail(usize),
@@ -204,9 +207,9 @@ impl Case {
     ///
     /// Errors: the first thing in it that can't be.
     pub fn validate(&self) -> Result<(), CaseError> {
-        if crate::scenario::by_name(&self.scenario).is_none() {
+        let Some(scenario) = crate::scenario::by_name(&self.scenario) else {
             return Err(CaseError::Scenario(self.scenario.clone()));
-        }
+        };
         if !(1..=lab_ntos::MAX_CPUS).contains(&usize::from(self.cpus)) {
             return Err(CaseError::Cpus(self.cpus));
         }
@@ -231,7 +234,13 @@ impl Case {
                 return Err(CaseError::TooMany { what, number, most });
             }
         }
-        Ok(())
+        if self.iterations == 0 {
+            return Err(CaseError::Nothing("no rounds"));
+        }
+        match scenario.lacks(self) {
+            Some(what) => Err(CaseError::Nothing(what)),
+            None => Ok(()),
+        }
     }
 
     /// What tells this case from others of its scenario, in a few words.
@@ -330,6 +339,33 @@ mod tests {
                 ..good
             },
         ];
+        let nothing = [
+            Case {
+                iterations: 0,
+                ..Case::of("load-unload")
+            },
+            Case::of("ioctl-smoke"),
+            Case {
+                calls: vec![Call::typical(0)],
+                start: 4000,
+                ..Case::of("ioctl-smoke")
+            },
+            Case::of("cancel"),
+            Case::of("unload-at-once"),
+            Case::of("schedules"),
+            Case::of("sweep"),
+            Case {
+                start: 1000,
+                ..Case::of("plug-and-play")
+            },
+        ];
+        for case in nothing {
+            let answer = case.validate();
+            assert!(
+                matches!(answer, Err(CaseError::Nothing(_))),
+                "{case:?}: {answer:?}"
+            );
+        }
         for case in bad {
             assert!(case.validate().is_err(), "{case:?}");
         }

@@ -58,6 +58,11 @@ pub trait Scenario: Sync {
         Some(case)
     }
 
+    /// What a case lacks without which it would do nothing.
+    fn lacks(&self, _case: &Case) -> Option<&'static str> {
+        None
+    }
+
     /// Runs a case.
     ///
     /// Errors: why it ended early.

@@ -104,6 +104,18 @@ impl Ledger {
         self.add(&case, found);
     }
 
+    /// The check was to end before the driver was loaded once.
+    pub(super) fn interrupted_at_start(&mut self) {
+        self.could_not_run = Some("interrupted before it was loaded".to_owned());
+    }
+
+    /// The check has ended early.
+    pub(super) fn interrupted(&mut self) {
+        let warning =
+            "interrupted: cases that were still to come were not run, findings not confirmed";
+        self.warnings.insert(warning.to_owned());
+    }
+
     pub(super) fn meet(&mut self, scenario: &dyn Scenario) {
         self.scenarios.push(ScenarioReport {
             name: scenario.name().to_owned(),
@@ -378,6 +390,7 @@ pub(crate) fn found_lost(case: &Case, lost: &Lost) -> Found {
         ),
         End::Silent(limit) => (RuleId::WorkerLost, [3, limit.as_secs(), 0, 0]),
         End::Nonsense => (RuleId::WorkerLost, [4, 0, 0, 0]),
+        End::Interrupted => (RuleId::WorkerLost, [5, 0, 0, 0]),
     };
     let what = format!("the worker was lost: {lost}");
     let code = match case.calls.as_slice() {

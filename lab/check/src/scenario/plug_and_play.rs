@@ -73,6 +73,10 @@ impl Scenario for PlugAndPlay {
         (0..calls).map(with).collect()
     }
 
+    fn lacks(&self, case: &Case) -> Option<&'static str> {
+        (case.start as usize >= LIVES.len()).then_some("it begins behind the last life of a device")
+    }
+
     fn run(&self, bench: &mut Bench<'_>) -> Result<(), Halt> {
         let Some(life) = LIVES.get(bench.case.start as usize) else {
             return Ok(());

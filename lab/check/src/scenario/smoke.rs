@@ -71,6 +71,14 @@ impl Scenario for Smoke {
         }]
     }
 
+    fn lacks(&self, case: &Case) -> Option<&'static str> {
+        let Some(call) = case.calls.first() else {
+            return Some("no request");
+        };
+        let last = steps(call.code, Effort::Normal).len();
+        (case.start as usize >= last).then_some("it begins behind the last step")
+    }
+
     fn run(&self, bench: &mut Bench<'_>) -> Result<(), Halt> {
         let Some(&Call { code, .. }) = bench.case.calls.first() else {
             return Ok(());

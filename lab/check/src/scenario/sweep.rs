@@ -103,6 +103,10 @@ impl Scenario for Sweep {
         })
     }
 
+    fn lacks(&self, case: &Case) -> Option<&'static str> {
+        (case.calls.len() != 2).then_some("not two requests")
+    }
+
     fn run(&self, bench: &mut Bench<'_>) -> Result<(), Halt> {
         let &[first, second] = bench.case.calls.as_slice() else {
             return Ok(());
