@@ -15,7 +15,7 @@ use criterion::{Criterion, criterion_group, criterion_main};
 use e2e::{dock, open, read};
 use faulty_driver::{DEVICE, Fault};
 use lab_dock::Options;
-use lab_ntos::Loaded;
+use lab_ntos::{Loaded, PoolLevel};
 use wperf_abi::Ioctl;
 
 /// A buffered IOCTL through `wperf-driver.sys`, in process.
@@ -86,9 +86,43 @@ fn counter_read(criterion: &mut Criterion) {
     group.finish();
 }
 
+/// What the verifier costs: a request that does nothing else, and one that takes pool and locks.
+fn verifier(criterion: &mut Criterion) {
+    let levels = [
+        ("full", PoolLevel::Strict),
+        ("fuzz", PoolLevel::Poison),
+        ("off", PoolLevel::Off),
+    ];
+    let mut group = criterion.benchmark_group("verifier");
+    for (name, pool) in levels {
+        let options = Options {
+            pool,
+            ..Options::default()
+        };
+        let query = Ioctl::QueryVersion;
+        let mut output = [0; 64];
+        let output = &mut output[..query.output().fixed_bytes];
+        let dock = dock("wperf-driver", options);
+        let file = open(dock.machine(), r"\\.\WperfDriver");
+        group.bench_function(name, |bencher| {
+            bencher.iter(|| dock.machine().ioctl(file, query.code(), &[], output));
+        });
+        let dock = e2e::dock("faulty-driver", options);
+        let file = open(dock.machine(), DEVICE);
+        group.bench_function(format!("work_{name}"), |bencher| {
+            bencher.iter(|| {
+                dock.machine()
+                    .ioctl(file, Fault::Work.code(), &[], &mut [])
+                    .expect("no rule broken")
+            });
+        });
+    }
+    group.finish();
+}
+
 criterion_group! {
     name = figures;
     config = Criterion::default().measurement_time(Duration::from_secs(3)).warm_up_time(Duration::from_millis(500));
-    targets = ioctl, cycle, counter_read, trace_figures::trace
+    targets = ioctl, cycle, counter_read, verifier, trace_figures::trace
 }
 criterion_main!(figures);

@@ -207,6 +207,19 @@ fn a_finding_is_replayed_and_what_is_no_replay_of_this_driver_is_refused() {
     assert_eq!(refused.status.code(), COULD_NOT_RUN);
     assert!(stderr(&refused).contains("SHA-256"), "{}", stderr(&refused));
 
+    // Another build of the same driver: here the same code with a few bytes more.
+    let build = folder
+        .path()
+        .join(driver_path("faulty-driver").file_name().expect("a name"));
+    let mut bytes = std::fs::read(&driver).expect("built");
+    bytes.extend([0; 16]);
+    std::fs::write(&build, bytes).expect("a file");
+    let rebuilt = replay(&build.display().to_string(), file);
+    let said = stdout(&rebuilt) + &stderr(&rebuilt);
+    assert_eq!(rebuilt.status.code(), FINDINGS, "{said}");
+    assert!(said.contains("reproduced: pool-overrun"), "{said}");
+    assert!(said.contains("made for another build of"), "{said}");
+
     let whole = std::fs::read_to_string(file).expect("text");
     let hostile = [
         ("empty", String::new()),
@@ -218,6 +231,7 @@ fn a_finding_is_replayed_and_what_is_no_replay_of_this_driver_is_refused() {
             "processors",
             whole.replace("\"cpus\": 2", "\"cpus\": 60000"),
         ),
+        ("start", whole.replace("\"start\": ", "\"start\": 9999")),
         ("cut", whole[..whole.len() / 2].to_owned()),
         ("deep", "[".repeat(100_000)),
         ("long", " ".repeat(2 << 20)),
@@ -268,6 +282,41 @@ fn a_replay_that_finds_nothing_says_so() {
         "{}",
         stdout(&output)
     );
+}
+
+#[test]
+fn a_case_that_kills_its_worker_is_a_finding_of_its_own() {
+    let (_, folder) = check("faulty-driver", &["--quick"]);
+    let files = replay_files(folder.path());
+    let text = std::fs::read_to_string(&files[0]).expect("text");
+    let driver = driver_path("faulty-driver").canonicalize().expect("built");
+    // Point 1 aborts the worker; point 0 does nothing.
+    for (point, code, word) in [(1, FINDINGS, "reproduced: "), (0, CLEAN, "not reproduced")] {
+        let mut replay: Value = serde_json::from_str(&text).expect("JSON");
+        replay["case"]["scenario"] = "self-test".into();
+        replay["case"]["calls"] = serde_json::json!([]);
+        replay["case"]["point"] = point.into();
+        replay["rule"] = "worker-lost".into();
+        replay["found"]["rule"] = "worker-lost".into();
+        replay["found"]["parameters"] = serde_json::json!([1, 6, 0, 0]);
+        replay["found"]["at"] =
+            serde_json::json!({ "module": null, "rva": 0, "function": null, "line": null });
+        replay["found"]["what"] =
+            r#"the worker was lost: signal 6 ("Signal::ABORT") ended it"#.into();
+        replay["found"]["stack"] = serde_json::json!([]);
+        replay["found"]["code"] = Value::Null;
+        std::fs::write(folder.path().join("lost.json"), replay.to_string()).expect("a file");
+        let words = [
+            "check",
+            &driver.display().to_string(),
+            "--replay",
+            "lost.json",
+        ];
+        let output = drydock(folder.path(), &words);
+        let said = stdout(&output) + &stderr(&output);
+        assert_eq!(output.status.code(), code, "point {point}: {said}");
+        assert!(said.contains(word), "point {point}: {said}");
+    }
 }
 
 #[test]

@@ -82,6 +82,30 @@ fn a_worker_goes_on_after_a_machine_that_stopped_and_repeats_itself() {
 }
 
 #[test]
+fn a_cancelled_request_has_to_complete() {
+    let cancelled = |fault: faulty_driver::Fault| {
+        let case = Case {
+            calls: vec![Call::typical(fault.code())],
+            iterations: 3,
+            ..Case::of("cancel")
+        };
+        let outcome = worker("faulty-driver", &[]).run(&case, LIMIT);
+        let findings = outcome.expect("alive").findings;
+        let rules: Vec<_> = findings.iter().map(|found| found.rule.clone()).collect();
+        (rules, findings.first().and_then(|found| found.code))
+    };
+    let code = faulty_driver::Fault::PendsForever.code();
+    assert_eq!(
+        cancelled(faulty_driver::Fault::PendsForever),
+        (vec!["cancel-ignored".to_owned()], Some(code))
+    );
+    assert_eq!(
+        cancelled(faulty_driver::Fault::PendsUntilCancelled),
+        (Vec::new(), None)
+    );
+}
+
+#[test]
 fn a_confined_worker_reaches_nothing_and_still_runs_drivers() {
     let mut confined = worker("wperf-driver", &[]);
     assert!(confined.ready.confinement.confined);

@@ -169,6 +169,6 @@ image! {
     fn RtlCheckRegistryKey(RelativeTo: u32, Path: *mut u16) -> NTSTATUS where irql == PASSIVE_LEVEL;
     /// Creates a key by path.
     fn RtlCreateRegistryKey(RelativeTo: u32, Path: *mut u16) -> NTSTATUS where irql == PASSIVE_LEVEL, FAILS;
-    /// Opens the registry key of an enumerated device; the lab's devices are not, and are refused.
+    /// Opens the registry key of an enumerated device (1), or of its driver (2); others have none (`STATUS_INVALID_DEVICE_REQUEST`).
     fn IoOpenDeviceRegistryKey(DeviceObject: *mut DEVICE_OBJECT, DevInstKeyType: u32, DesiredAccess: ACCESS_MASK, DeviceRegKey: *mut HANDLE) -> NTSTATUS where irql == PASSIVE_LEVEL;
 }

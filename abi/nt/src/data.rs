@@ -68,6 +68,10 @@ variables! {
     KdDebuggerNotPresent
     /// Whether the ANSI code page has double-byte characters (BOOLEAN).
     NlsMbCodePageTag
+    /// Whether physical addresses have more than 32 bits (BOOLEAN).
+    Mm64BitPhysicalAddress
+    /// Type of jobs.
+    PsJobType
     /// `HAL_DISPATCH`: services of the hardware abstraction layer that are not exported by name.
     HalDispatchTable
     /// Points to `SE_EXPORTS`: well-known privileges and SIDs.

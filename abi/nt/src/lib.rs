@@ -22,32 +22,47 @@
 mod macros;
 
 pub mod base;
+pub mod bitmap;
+pub mod callbacks;
 pub mod cm;
 pub mod contract;
 /// Only where the lab runs: a Rust driver has the compiler's own memory routines, which an import library must not replace.
 #[cfg(not(windows))]
 pub mod crt;
+#[cfg(not(windows))]
+pub mod crt_text;
 pub mod data;
 pub mod dbg;
 pub mod ex;
 pub mod hal;
 pub mod interrupt;
 pub mod io;
+pub mod iomore;
 pub mod irp;
 pub mod ke;
 pub mod kpcr;
 pub mod lock;
 pub mod mm;
+pub mod names;
 pub mod ob;
+pub mod plugplay;
 pub mod pnp;
 pub mod po;
+pub mod process;
 pub mod ps;
+pub mod queue;
 pub mod remlock;
 pub mod rtl;
 pub mod se;
 pub mod seh;
 pub mod status;
 pub mod stop;
+pub mod sync;
+pub mod sysinfo;
+pub mod text;
+pub mod token;
+pub mod vm;
+pub mod wmi;
 pub mod zw;
 
 pub use contract::{Contract, Effects, Export};
@@ -76,12 +91,26 @@ pub fn contracts() -> impl Iterator<Item = &'static Contract> {
         po::CONTRACTS,
         remlock::CONTRACTS,
         lock::CONTRACTS,
+        wmi::CONTRACTS,
+        callbacks::CONTRACTS,
+        names::CONTRACTS,
+        token::CONTRACTS,
+        queue::CONTRACTS,
+        sysinfo::CONTRACTS,
+        process::CONTRACTS,
+        vm::CONTRACTS,
+        sync::CONTRACTS,
+        iomore::CONTRACTS,
+        bitmap::CONTRACTS,
+        text::CONTRACTS,
+        #[cfg(not(windows))]
+        crt_text::CONTRACTS,
         seh::CONTRACTS,
     ]
     .into_iter()
     .flatten()
 }
 
-/// The images whose exports this crate declares: `hal.dll` is a forwarder
+/// The images whose exports this crate declares; of `wmilib.sys` those of `wmi`. `hal.dll` is a forwarder
 /// to the kernel since Windows 10 2004.
-pub const KERNEL_IMAGES: [&str; 2] = ["ntoskrnl.exe", "hal.dll"];
+pub const KERNEL_IMAGES: [&str; 3] = ["ntoskrnl.exe", "hal.dll", "wmilib.sys"];

@@ -1,7 +1,7 @@
 //! I/O manager: hardware resources, device interfaces, notifications, the error log.
 //!
-//! The lab's devices are made by their drivers, not enumerated by a bus: what
-//! needs one is refused with the status that Windows gives for such a device.
+//! A device that its driver made, and no bus enumerated, is refused what needs
+//! one, with the status that Windows gives for a device like that.
 
 use core::ffi::c_void;
 
@@ -55,7 +55,7 @@ image! {
     fn IoGetDeviceProperty(DeviceObject: *mut DEVICE_OBJECT, DeviceProperty: i32, BufferLength: u32, PropertyBuffer: *mut c_void, ResultLength: *mut u32) -> NTSTATUS where irql == PASSIVE_LEVEL;
     /// Registers an interface of an enumerated device; others have none (`STATUS_INVALID_DEVICE_REQUEST`).
     fn IoRegisterDeviceInterface(PhysicalDeviceObject: *mut DEVICE_OBJECT, InterfaceClassGuid: *const GUID, ReferenceString: *mut UNICODE_STRING, SymbolicLinkName: *mut UNICODE_STRING) -> NTSTATUS where irql == PASSIVE_LEVEL;
-    /// Enables or disables an interface by its link; no link here is one (`STATUS_OBJECT_NAME_NOT_FOUND`).
+    /// Enables or disables an interface by its link.
     fn IoSetDeviceInterfaceState(SymbolicLinkName: *mut UNICODE_STRING, Enable: BOOLEAN) -> NTSTATUS where irql == PASSIVE_LEVEL;
     /// Asks to be told of devices that come and go; none do on this machine.
     fn IoRegisterPlugPlayNotification(EventCategory: i32, EventCategoryFlags: u32, EventCategoryData: *mut c_void, DriverObject: *mut DRIVER_OBJECT, CallbackRoutine: DRIVER_NOTIFICATION_CALLBACK_ROUTINE, Context: *mut c_void, NotificationEntry: *mut *mut c_void) -> NTSTATUS where irql == PASSIVE_LEVEL, FAILS, ACQUIRES;

@@ -32,10 +32,10 @@ image! {
     fn PsLookupProcessByProcessId(ProcessId: HANDLE, Process: *mut *mut c_void) -> NTSTATUS where irql <= APC_LEVEL, ACQUIRES;
     /// The version of Windows; true for a checked build.
     fn PsGetVersion(MajorVersion: *mut u32, MinorVersion: *mut u32, BuildNumber: *mut u32, CSDVersion: *mut UNICODE_STRING) -> BOOLEAN where irql == PASSIVE_LEVEL;
-    /// Adds or removes a routine that is told of new and ended processes. The lab's
-    /// clients count as started before the driver, so it is not called for them.
+    /// Adds or removes a routine that is told of new and ended processes: a client of the
+    /// lab starts when it first opens a device, and ends when it closes its last file.
     fn PsSetCreateProcessNotifyRoutine(NotifyRoutine: PCREATE_PROCESS_NOTIFY_ROUTINE, Remove: BOOLEAN) -> NTSTATUS where irql == PASSIVE_LEVEL, FAILS;
-    /// Adds a routine that is told of new and ended threads, of processes as above.
+    /// Adds a routine that is told of new and ended threads: of those that drivers make.
     fn PsSetCreateThreadNotifyRoutine(NotifyRoutine: PCREATE_THREAD_NOTIFY_ROUTINE) -> NTSTATUS where irql == PASSIVE_LEVEL, FAILS, ACQUIRES;
     /// Removes a routine that is told of threads.
     fn PsRemoveCreateThreadNotifyRoutine(NotifyRoutine: PCREATE_THREAD_NOTIFY_ROUTINE) -> NTSTATUS where irql <= APC_LEVEL, RELEASES;

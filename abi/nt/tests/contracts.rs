@@ -22,6 +22,14 @@ const EXCEPTIONS: &[(&str, &str)] = &[
         "as KeAcquireSpinLockAtDpcLevel, whose page says: at or above DISPATCH_LEVEL",
     ),
     (
+        "ExAcquireFastMutexUnsafe",
+        "also in a critical region below APC_LEVEL, as the remarks of its page say",
+    ),
+    (
+        "ExReleaseFastMutexUnsafe",
+        "also in a critical region below APC_LEVEL, as its acquiring twin",
+    ),
+    (
         "KeGetCurrentThread",
         "above DISPATCH_LEVEL the thread is whichever was interrupted: no driver can mean that",
     ),

@@ -1,5 +1,7 @@
 //! `drydock check`: runs a driver in many ways and reports what it does wrong.
 
+mod duration;
+mod interrupt;
 mod replay;
 mod reports;
 mod watch;
@@ -15,7 +17,7 @@ use lab_check::report::{CheckReport, Verdict, text::Text};
 use lab_check::scenario::Effort;
 use lab_check::worker::Command;
 
-use crate::exit::{CouldNotCheck, Findings};
+use crate::exit::{CouldNotCheck, Findings, is_closed_pipe};
 
 /// What `drydock check` takes.
 #[derive(Debug, Args)]
@@ -26,8 +28,8 @@ pub(crate) struct Arguments {
     /// A second or two instead of up to ten.
     #[arg(long, conflicts_with = "stress")]
     quick: bool,
-    /// Keep drawing new cases for so long: 30s, 10m, 2h.
-    #[arg(long, value_name = "DURATION", value_parser = humantime::parse_duration)]
+    /// Keep drawing new cases for so long: 30s, 10m, 2h; a bare number is seconds.
+    #[arg(long, value_name = "DURATION", value_parser = duration::parse)]
     stress: Option<Duration>,
     /// Seed of orders and contents; the same seed gives the same cases.
     #[arg(long, default_value_t = 1)]
@@ -54,7 +56,7 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     workers: Option<u16>,
     /// How long one case may take before its worker counts as lost (5s; 60s with --stress).
-    #[arg(long, value_name = "DURATION", value_parser = humantime::parse_duration)]
+    #[arg(long, value_name = "DURATION", value_parser = duration::parse)]
     patience: Option<Duration>,
     /// Do not confine the workers.
     #[arg(long)]
@@ -74,7 +76,7 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
 /// Whatever keeps a check from being made has one exit code.
 fn could_not(result: anyhow::Result<()>) -> anyhow::Result<()> {
     result.map_err(|error| {
-        if error.is::<Findings>() || error.is::<CouldNotCheck>() || error.is::<std::io::Error>() {
+        if error.is::<Findings>() || error.is::<CouldNotCheck>() || is_closed_pipe(&error) {
             return error;
         }
         CouldNotCheck(format!("{error:#}")).into()
@@ -82,24 +84,29 @@ fn could_not(result: anyhow::Result<()>) -> anyhow::Result<()> {
 }
 
 fn check(arguments: &Arguments) -> anyhow::Result<()> {
+    reports::try_paths(arguments)?;
     let request = request(arguments)?;
     let mut watch = watch::Watch::new(&request, arguments.json);
     let report = engine::check(&request, &mut |progress| watch.show(progress));
     watch.end();
     let mut report = report?;
-    lab_check::replay::write_all(&mut report, &arguments.replay_dir).with_context(|| {
-        format!(
-            "cannot write replay files to {}",
-            arguments.replay_dir.display()
-        )
-    })?;
-    reports::write(arguments, &report)?;
+    // What can't be saved can still be read.
+    let saved = save(arguments, &mut report);
     print(arguments, &report)?;
+    saved?;
     match report.verdict {
         Verdict::Clean => Ok(()),
         Verdict::Findings => Err(Findings.into()),
         Verdict::CouldNotRun => Err(CouldNotCheck(String::new()).into()),
     }
+}
+
+fn save(arguments: &Arguments, report: &mut CheckReport) -> anyhow::Result<()> {
+    let folder = &arguments.replay_dir;
+    let replays = lab_check::replay::write_all(report, folder)
+        .with_context(|| format!("cannot write replay files to {}", folder.display()));
+    reports::write(arguments, report)?;
+    replays
 }
 
 fn request(arguments: &Arguments) -> anyhow::Result<Request> {
@@ -118,6 +125,7 @@ fn request(arguments: &Arguments) -> anyhow::Result<Request> {
         seed: arguments.seed,
         workers: arguments.workers.map_or(cores, usize::from),
         patience: arguments.patience.unwrap_or(usual),
+        stop: interrupt::stop()?,
     })
 }
 

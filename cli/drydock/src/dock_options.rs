@@ -39,6 +39,8 @@ enum Pool {
     Strict,
     /// Freed memory is poisoned: faster.
     Poison,
+    /// Memory, IRPs and outputs are not checked.
+    Off,
 }
 
 /// Which side of a pool block ends at a guard page.
@@ -82,6 +84,7 @@ impl MachineArguments {
             pool: match self.pool {
                 Pool::Strict => PoolLevel::Strict,
                 Pool::Poison => PoolLevel::Poison,
+                Pool::Off => PoolLevel::Off,
             },
             host_threads: 1,
             guard: match self.guard {

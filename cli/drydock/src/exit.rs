@@ -53,7 +53,7 @@ pub(crate) fn report(result: anyhow::Result<()>) -> ExitCode {
 }
 
 /// Whether the reader of the output has seen enough (`drydock … | head`).
-fn is_closed_pipe(error: &anyhow::Error) -> bool {
+pub(crate) fn is_closed_pipe(error: &anyhow::Error) -> bool {
     let closed = Some(std::io::ErrorKind::BrokenPipe);
     let kind = error
         .downcast_ref::<std::io::Error>()

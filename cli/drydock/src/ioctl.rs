@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use anyhow::Context;
 use clap::Args;
 use lab_dock::{CallError, Dock};
-use lab_ntos::{ClockKind, Stopped};
+use lab_ntos::{ClockKind, Machine, Stopped};
 use lab_verifier::Verdict;
 use nt::NTSTATUS;
 use serde::Serialize;
@@ -18,6 +18,9 @@ use crate::confine;
 use crate::dock_options::{MachineArguments, Pmu};
 use crate::exit::BrokenRules;
 use requests::Request;
+
+/// Time of the machine in which a request has to end before it is cancelled, and after.
+const PATIENCE_NS: u64 = 60_000_000_000;
 
 /// What `drydock ioctl` takes.
 #[derive(Debug, Args)]
@@ -59,6 +62,8 @@ struct Answer {
     status: String,
     status_code: String,
     information: usize,
+    /// It stayed pending, and was cancelled in the end.
+    cancelled: bool,
     /// In hexadecimal.
     output: String,
     #[serde(skip)]
@@ -126,22 +131,67 @@ fn send_all(
     answers: &mut Vec<Answer>,
 ) -> Result<(), CallError> {
     let handle = dock.open(device)?;
+    let machine = dock.machine();
+    let mut sent = Vec::new();
     for request in requests {
+        let begun =
+            machine.begin_ioctl(handle.file(), request.code, &request.input, request.output)?;
+        if let Ok(pending) = &begun {
+            settle(machine, pending)?;
+        }
+        sent.push((request, begun));
+    }
+    for (request, begun) in sent {
+        answers.push(match begun {
+            Ok(pending) => outcome(machine, request, pending)?,
+            Err(status) => answer(request.code, status, 0, Vec::new()),
+        });
+    }
+    handle.close()
+}
+
+/// Lets the machine run until a request is complete, nothing more is due, or [`PATIENCE_NS`] of its time are over.
+fn settle(machine: &Machine, request: &lab_ntos::Request) -> Result<(), Stopped> {
+    let end = machine.now_ns() + PATIENCE_NS;
+    while !machine.is_complete(request) {
+        match machine.poll()? {
+            Some(due) if machine.now_ns() + due < end => machine.sleep_ns(due)?,
+            _ => break,
+        }
+    }
+    Ok(())
+}
+
+/// What became of a request; one that is still pending is cancelled.
+fn outcome(
+    machine: &Machine,
+    request: &Request,
+    pending: lab_ntos::Request,
+) -> Result<Answer, Stopped> {
+    settle(machine, &pending)?;
+    let cancelled = !machine.is_complete(&pending);
+    if cancelled {
+        machine.cancel(&pending)?;
+        settle(machine, &pending)?;
+    }
+    let mut answer = if machine.is_complete(&pending) {
         let mut output = vec![0; request.output];
-        let machine = dock.machine();
-        let completion = machine.ioctl(handle.file(), request.code, &request.input, &mut output)?;
+        let completion = machine.finish(pending, &mut output);
         output.truncate(completion.information);
         if completion.status.is_error() {
             output.clear();
         }
-        answers.push(answer(
+        answer(
             request.code,
             completion.status,
             completion.information,
             output,
-        ));
-    }
-    handle.close()
+        )
+    } else {
+        answer(request.code, nt::status::STATUS_PENDING, 0, Vec::new())
+    };
+    answer.cancelled = cancelled;
+    Ok(answer)
 }
 
 fn answer(code: u32, status: NTSTATUS, information: usize, bytes: Vec<u8>) -> Answer {
@@ -150,6 +200,7 @@ fn answer(code: u32, status: NTSTATUS, information: usize, bytes: Vec<u8>) -> An
         status: status.to_string(),
         status_code: format!("{:#010x}", status.to_u32()),
         information,
+        cancelled: false,
         output: bytes.iter().fold(String::new(), |mut text, byte| {
             // Writing to a string can't fail.
             let _ = write!(text, "{byte:02x}");
@@ -182,8 +233,15 @@ fn print(out: &mut impl Write, report: &Report) -> std::io::Result<()> {
     for answer in &report.requests {
         writeln!(
             out,
-            "{}: {}, information {}",
-            answer.code, answer.status, answer.information
+            "{}: {}{}, information {}",
+            answer.code,
+            if answer.cancelled {
+                "stayed pending; cancelled: "
+            } else {
+                ""
+            },
+            answer.status,
+            answer.information
         )?;
         for (row, bytes) in answer.bytes.chunks(16).enumerate() {
             writeln!(out, "  {}", hex_row(row * 16, bytes))?;

@@ -9,7 +9,9 @@ use std::time::Instant;
 use anyhow::Context;
 use clap::Args;
 use indicatif::{ProgressBar, ProgressStyle};
-use lab_ntos::{ClockKind, DriverFile, Footprint, LoadError, Loaded, Machine, Stopped};
+use lab_ntos::{
+    ClockKind, DriverFile, Footprint, LoadError, Loaded, Machine, Stopped, SystemPower,
+};
 use lab_verifier::Verdict;
 use serde::Serialize;
 
@@ -81,10 +83,14 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
     } else {
         print(&mut out, &report)?;
     }
-    if report.clean {
-        Ok(())
-    } else {
-        Err(BrokenRules.into())
+    if !report.clean {
+        return Err(BrokenRules.into());
+    }
+    match &report.entry_status {
+        Some(status) if *status != nt::status::STATUS_SUCCESS.to_string() => {
+            anyhow::bail!("the driver did not load: DriverEntry returned {status}")
+        }
+        _ => Ok(()),
     }
 }
 
@@ -165,6 +171,11 @@ fn once(machine: &Machine, driver: &DriverFile) -> anyhow::Result<(Option<String
         Loaded::Running(running) => {
             let warnings = warnings(machine, running);
             let status = Some(nt::status::STATUS_SUCCESS.to_string());
+            let plugged = match plug_and_play(machine, running) {
+                Ok(plugged) => plugged,
+                Err(stop) => return Ok((status, stopped(stop))),
+            };
+            let warnings = warnings.into_iter().chain(plugged).collect();
             Ok(match machine.unload(running) {
                 Ok(leaks) => (
                     status,
@@ -178,6 +189,51 @@ fn once(machine: &Machine, driver: &DriverFile) -> anyhow::Result<(Option<String
             })
         }
     }
+}
+
+/// Gives a driver that is for enumerated devices one after the other, and takes them away in every way there is.
+///
+/// What it says no to is told as a warning: it may, but then nothing behind that was tried.
+fn plug_and_play(machine: &Machine, driver: lab_ntos::Driver) -> Result<Vec<String>, Stopped> {
+    if !machine.has_add_device(driver) {
+        return Ok(Vec::new());
+    }
+    let mut refused = Vec::new();
+    let mut note = |what: &str, status: nt::NTSTATUS| {
+        if !status.is_success() {
+            refused.push(format!("the driver refuses to {what} its device: {status}"));
+        }
+        status.is_success()
+    };
+    for surprise in [false, true] {
+        let node = match machine.add_device(driver)? {
+            Ok(node) => node,
+            Err(status) => {
+                note("add", status);
+                break;
+            }
+        };
+        if note("start", node.start()?) && !surprise {
+            note(
+                "put to sleep",
+                node.set_system_power(SystemPower::Sleeping)?,
+            );
+            note("wake", node.set_system_power(SystemPower::Working)?);
+            note("keep after a stop was cancelled", node.cancel_stop()?);
+            if note("stop", node.stop()?) {
+                note("start again", node.start()?);
+            }
+            note("keep after a removal was cancelled", node.cancel_remove()?);
+            note("let go of", node.query_remove()?);
+        }
+        let removed = if surprise {
+            node.surprise_remove()?
+        } else {
+            node.remove()?
+        };
+        note("remove", removed);
+    }
+    Ok(refused)
 }
 
 fn warnings(machine: &Machine, driver: lab_ntos::Driver) -> Vec<String> {

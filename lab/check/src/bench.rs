@@ -5,15 +5,16 @@ use std::time::{Duration, Instant};
 
 use lab_dock::Options;
 use lab_ntos::{
-    Client, Distribution, Driver, DriverFile, FileId, LoadError, Loaded, Machine, Request, Stopped,
+    Client, DeviceNode, Distribution, Driver, DriverFile, FileId, Guard, LoadError, Loaded,
+    Machine, Request, Stopped,
 };
 use lab_verifier::RuleId;
 use nt::NTSTATUS;
 use rand::Rng;
 use serde::{Deserialize, Serialize};
 
-use crate::case::{Call, Case};
-use crate::found::{Found, Spot};
+use crate::case::{Call, Case, Interruption};
+use crate::found::{self, Found, Spot};
 use crate::interface::{ADMINISTRATOR, Interface, READ_WRITE};
 
 /// Processor time that the driver may run without giving control back. A request of a driver takes micro-seconds;
@@ -23,6 +24,8 @@ const HANG_LIMIT: Duration = Duration::from_secs(1);
 const PATIENCE_NS: u64 = 30_000_000_000;
 /// Virtual time that a cancelled request may take.
 const CANCEL_NS: u64 = 60_000_000_000;
+/// Interrupt vectors that a driver can connect to.
+const VECTORS: std::ops::Range<u32> = 0x30..0xD0;
 /// Samples of a series, at most.
 const MAX_SAMPLES: usize = 4096;
 
@@ -53,10 +56,24 @@ pub struct Outcome {
     pub accepted_calls: Vec<Call>,
     /// Fallible kernel calls that the driver made.
     pub fallible_calls: u64,
+    /// What there is to sweep over, of a case that found out.
+    #[serde(default)]
+    pub window: Option<Window>,
     /// Samples for plots.
     pub series: Series,
     /// Host time it took, in nanoseconds.
     pub ns: u64,
+}
+
+/// A request's instructions, and what can come between them.
+#[derive(Clone, Default, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Window {
+    /// Instructions before which an event can make a difference, by their number.
+    pub points: Vec<u64>,
+    /// What can happen.
+    pub events: Vec<Interruption>,
+    /// Whether the window is longer than is looked at.
+    pub cut: bool,
 }
 
 /// What is plotted.
@@ -103,50 +120,49 @@ pub struct Answer {
 /// A machine for one case, with what the case says about it.
 pub struct Bench<'a> {
     /// The machine.
-    pub machine: Box<Machine>,
+    pub machine: &'a Machine,
     /// The case.
     pub case: &'a Case,
     /// What the driver offers.
     pub interface: &'a Interface,
+    /// Paths of the devices that there are now.
+    pub paths: Vec<String>,
     /// What is noted.
     pub outcome: Outcome,
     file: &'a DriverFile,
     driver: Option<Driver>,
+    /// The device that the driver was given, if it takes devices.
+    node: Option<DeviceNode<'a>>,
     first_call: u64,
     output: Vec<u8>,
 }
 
 impl<'a> Bench<'a> {
-    /// A machine as the case wants it.
-    ///
-    /// Errors: no memory for it.
+    /// A bench with a machine made by [`machine`].
+    #[must_use]
     pub fn new(
+        machine: &'a Machine,
         file: &'a DriverFile,
         interface: &'a Interface,
         case: &'a Case,
-    ) -> Result<Self, lab_dock::DockError> {
-        let options = Options {
-            cpus: usize::from(case.cpus),
-            seed: case.seed,
-            hang_limit: HANG_LIMIT,
-            ..Options::default()
-        };
-        let machine = options.machine(|_| {})?;
+    ) -> Self {
         match *case.fail.as_slice() {
             [] => {}
             [one] => machine.fail_nth(one),
             [one, two, ..] => machine.fail_both(one, two),
         }
-        Ok(Self {
+        Self {
             first_call: machine.fallible_calls(),
             machine,
             case,
             interface,
+            paths: interface.paths.clone(),
             outcome: Outcome::default(),
             file,
             output: Vec::new(),
             driver: None,
-        })
+            node: None,
+        }
     }
 
     /// The loaded driver.
@@ -155,10 +171,33 @@ impl<'a> Bench<'a> {
         self.driver
     }
 
-    /// Loads the driver; false if `DriverEntry` refused, which a case that makes calls fail allows.
+    /// The driver's file.
+    #[must_use]
+    pub fn image(&self) -> &'a lab_image::Image {
+        self.file.loader.image()
+    }
+
+    /// Loads the driver and gives it a device if it takes one; false if it refused, which a case that makes calls
+    /// fail allows.
     ///
     /// Errors: the machine stopped, or the driver can't be run.
     pub fn load(&mut self) -> Result<bool, Halt> {
+        if !self.load_only()? {
+            return Ok(false);
+        }
+        if let Some(node) = self.add_device()? {
+            let status = node.start()?;
+            self.refused("start", status);
+            self.node = Some(node);
+        }
+        self.look_for_paths();
+        Ok(true)
+    }
+
+    /// Loads the driver; false if `DriverEntry` refused, which a case that makes calls fail allows.
+    ///
+    /// Errors: the machine stopped, or the driver can't be run.
+    pub fn load_only(&mut self) -> Result<bool, Halt> {
         match self.machine.load(self.file) {
             Ok(Loaded::Running(driver)) => {
                 self.driver = Some(driver);
@@ -178,7 +217,44 @@ impl<'a> Bench<'a> {
         }
     }
 
-    /// Closes what is open, unloads the driver and notes what it left.
+    /// Offers the driver a device of a bus; none if it takes none, or not this one.
+    ///
+    /// Errors: the machine stopped.
+    pub fn add_device(&mut self) -> Result<Option<DeviceNode<'a>>, Halt> {
+        let Some(driver) = self
+            .driver
+            .filter(|driver| self.machine.has_add_device(*driver))
+        else {
+            return Ok(None);
+        };
+        match self.machine.add_device(driver)? {
+            Ok(node) => Ok(Some(node)),
+            Err(status) => {
+                self.refused("add", status);
+                Ok(None)
+            }
+        }
+    }
+
+    /// Warns that the driver refuses to do something with its device; false if it does not refuse.
+    pub fn refused(&mut self, what: &str, status: NTSTATUS) -> bool {
+        // With a call that failed it may.
+        if !status.is_success() && self.case.fail.is_empty() {
+            self.warn(vec![format!(
+                "the driver refuses to {what} its device: {status}"
+            )]);
+        }
+        !status.is_success()
+    }
+
+    /// Finds out what can be opened: names of enumerated devices are new each time.
+    pub fn look_for_paths(&mut self) {
+        if let Some(driver) = self.driver.filter(|_| self.interface.adds_devices) {
+            self.paths = crate::interface::paths(&self.machine.survey(driver).devices);
+        }
+    }
+
+    /// Closes what is open, removes the device, unloads the driver and notes what it left.
     ///
     /// Errors: the machine stopped.
     pub fn unload(&mut self) -> Result<(), Halt> {
@@ -186,6 +262,9 @@ impl<'a> Bench<'a> {
             return Ok(());
         };
         self.machine.close_all()?;
+        if let Some(node) = self.node.take() {
+            remove(node)?;
+        }
         if !self.machine.can_unload(driver) {
             self.warn(vec![
                 "the driver has no DriverUnload: on Windows it stays until restart".to_owned(),
@@ -196,7 +275,8 @@ impl<'a> Bench<'a> {
         Ok(())
     }
 
-    fn warn(&mut self, warnings: Vec<String>) {
+    /// Notes habits that are worth mending, each once.
+    pub fn warn(&mut self, warnings: Vec<String>) {
         for warning in warnings {
             if !self.outcome.warnings.contains(&warning) {
                 self.outcome.warnings.push(warning);
@@ -220,9 +300,15 @@ impl<'a> Bench<'a> {
     ///
     /// Errors: the machine stopped.
     pub fn open_any(&mut self) -> Result<Option<FileId>, Halt> {
-        let interface = self.interface;
-        for path in &interface.paths {
-            if let Some(file) = self.open(path, READ_WRITE, ADMINISTRATOR)? {
+        self.open_by(ADMINISTRATOR)
+    }
+
+    /// Opens the first device that a client may read and write.
+    ///
+    /// Errors: the machine stopped.
+    pub fn open_by(&mut self, client: Client) -> Result<Option<FileId>, Halt> {
+        for path in self.paths.clone() {
+            if let Some(file) = self.open(&path, READ_WRITE, client)? {
                 return Ok(Some(file));
             }
         }
@@ -273,7 +359,7 @@ impl<'a> Bench<'a> {
     ) -> Result<Result<Request, NTSTATUS>, Stopped> {
         self.outcome.requests += 1;
         let input = call.bytes(random);
-        let machine = &self.machine;
+        let machine = self.machine;
         machine.queue(|| machine.begin_ioctl(file, call.code, &input, call.output as usize))
     }
 
@@ -365,9 +451,13 @@ impl<'a> Bench<'a> {
         self.outcome
             .findings
             .extend(reported.iter().map(Found::from));
-        let latency = self.machine.latency();
-        self.outcome.series.dpc = by_duration(&latency.dpc);
-        self.outcome.series.isr = by_duration(&latency.isr);
+        // Neither stepping nor waiting for other host threads is the driver's time.
+        let is_sweep = self.case.event.is_some() || self.outcome.window.is_some();
+        if self.case.host_threads == 1 && !is_sweep {
+            let latency = self.machine.latency();
+            self.outcome.series.dpc = by_duration(&latency.dpc);
+            self.outcome.series.isr = by_duration(&latency.isr);
+        }
         self.outcome.fallible_calls = self.machine.fallible_calls() - self.first_call;
         match result {
             Ok(()) => {}
@@ -378,12 +468,51 @@ impl<'a> Bench<'a> {
                 if finding.rule == RuleId::UnknownImport.rule().name {
                     self.outcome.unsupported = Some(finding.what.clone());
                 } else {
-                    self.outcome.findings.push(Found::from(&*finding));
+                    let mut found = Found::from(&*finding);
+                    if let ([call], true) =
+                        (self.case.calls.as_slice(), found::is_too_long(&found.rule))
+                    {
+                        found.code = Some(call.code);
+                    }
+                    self.outcome.findings.push(found);
                 }
             }
         }
         self.outcome
     }
+}
+
+/// A machine as a case wants it.
+///
+/// Errors: no memory for it.
+pub fn machine(case: &Case) -> Result<Box<Machine>, lab_dock::DockError> {
+    let options = Options {
+        cpus: usize::from(case.cpus),
+        seed: case.seed,
+        hang_limit: HANG_LIMIT,
+        host_threads: usize::from(case.host_threads),
+        guard: if case.guard_front {
+            Guard::Front
+        } else {
+            Guard::End
+        },
+        ..Options::default()
+    };
+    let machine = options.machine(|_| {})?;
+    for vector in VECTORS {
+        // The upper half of a vector is its IRQL: that is how the processor has it.
+        let line = machine.add_line(vector, u8::try_from(vector >> 4).unwrap_or(0));
+        debug_assert!(line.is_ok(), "{line:?}");
+    }
+    Ok(machine)
+}
+
+/// Takes a device away: politely, and if that is refused, all the same.
+fn remove(node: DeviceNode<'_>) -> Result<(), Stopped> {
+    if !node.query_remove()?.is_success() {
+        node.surprise()?;
+    }
+    node.remove().map(drop)
 }
 
 /// Calls in buckets that are the same for every machine.

@@ -27,6 +27,53 @@ pub struct Case {
     /// Point at which something interrupts, for scenarios that sweep over points.
     #[serde(default)]
     pub point: Option<u64>,
+    /// What happens there.
+    #[serde(default)]
+    pub event: Option<Interruption>,
+    /// Host threads that run the driver at the same time: with more than one, no run is exactly like another.
+    #[serde(default = "one")]
+    pub host_threads: u16,
+    /// Whether pool blocks begin behind a guard page, instead of ending before one.
+    #[serde(default)]
+    pub guard_front: bool,
+}
+
+fn one() -> u16 {
+    1
+}
+
+/// What happens before an instruction of a driver.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Interruption {
+    /// Another processor serves a second request, to its end.
+    Processors,
+    /// Another thread of the same processor does.
+    Threads,
+    /// The request is cancelled on another processor.
+    Cancel,
+    /// The DPCs queued on the processor run.
+    Dpcs,
+    /// Time passes until the next timer is due.
+    Timer,
+    /// The profile interrupt comes.
+    Profile,
+    /// The interrupt of this vector comes.
+    Interrupt(u32),
+}
+
+impl std::fmt::Display for Interruption {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::Processors => "a second request on another processor",
+            Self::Threads => "a second request on the same processor",
+            Self::Cancel => "cancelling",
+            Self::Dpcs => "DPCs",
+            Self::Timer => "the next timer",
+            Self::Profile => "the profile interrupt",
+            Self::Interrupt(vector) => return write!(f, "interrupt {vector:#x}"),
+        })
+    }
 }
 
 /// A control request.
@@ -102,6 +149,17 @@ pub enum CaseError {
     /// More or fewer processors than a machine can have.
     #[error("{0} processors: a machine has 1 to {max}", max = lab_ntos::MAX_CPUS)]
     Cpus(u16),
+    /// More or fewer host threads than one per processor.
+    #[error("{threads} host threads for {cpus} processors")]
+    HostThreads {
+        /// How many are asked for.
+        threads: u16,
+        /// How many processors there are.
+        cpus: u16,
+    },
+    /// It would end before it had done anything.
+    #[error("it runs nothing: {0}")]
+    Nothing(&'static str),
     /// More than two calls are to fail.
     #[error("{0} calls are to fail: at most two can")]
     Fail(usize),
@@ -117,6 +175,8 @@ pub enum CaseError {
     },
 }
 
+/// Most host threads of a case.
+const MAX_HOST_THREADS: u16 = 64;
 /// Most requests of a case.
 const MAX_CALLS: usize = 4096;
 /// Most bytes of a request's input or output.
@@ -137,6 +197,9 @@ impl Case {
             calls: Vec::new(),
             fail: Vec::new(),
             point: None,
+            event: None,
+            host_threads: 1,
+            guard_front: false,
         }
     }
 
@@ -144,11 +207,17 @@ impl Case {
     ///
     /// Errors: the first thing in it that can't be.
     pub fn validate(&self) -> Result<(), CaseError> {
-        if crate::scenario::by_name(&self.scenario).is_none() {
+        let Some(scenario) = crate::scenario::by_name(&self.scenario) else {
             return Err(CaseError::Scenario(self.scenario.clone()));
-        }
+        };
         if !(1..=lab_ntos::MAX_CPUS).contains(&usize::from(self.cpus)) {
             return Err(CaseError::Cpus(self.cpus));
+        }
+        if !(1..=self.cpus.min(MAX_HOST_THREADS)).contains(&self.host_threads) {
+            return Err(CaseError::HostThreads {
+                threads: self.host_threads,
+                cpus: self.cpus,
+            });
         }
         if self.fail.len() > 2 {
             return Err(CaseError::Fail(self.fail.len()));
@@ -165,7 +234,13 @@ impl Case {
                 return Err(CaseError::TooMany { what, number, most });
             }
         }
-        Ok(())
+        if self.iterations == 0 {
+            return Err(CaseError::Nothing("no rounds"));
+        }
+        match scenario.lacks(self) {
+            Some(what) => Err(CaseError::Nothing(what)),
+            None => Ok(()),
+        }
     }
 
     /// What tells this case from others of its scenario, in a few words.
@@ -185,8 +260,16 @@ impl Case {
             [one] => words.push(format!("call {one} fails")),
             [one, two, ..] => words.push(format!("calls {one} and {two} fail")),
         }
-        if let Some(point) = self.point {
-            words.push(format!("at point {point}"));
+        match (self.point, self.event) {
+            (Some(point), Some(event)) => words.push(format!("{event} before instruction {point}")),
+            (Some(point), None) => words.push(format!("at point {point}")),
+            (None, _) => {}
+        }
+        if self.guard_front {
+            words.push("guard pages in front".to_owned());
+        }
+        if self.host_threads > 1 {
+            words.push(format!("{} host threads", self.host_threads));
         }
         words.push(format!("seed {}, {} processors", self.seed, self.cpus));
         words.join(", ")
@@ -203,6 +286,7 @@ mod tests {
             calls: vec![Call::typical(0x22_2000)],
             fail: vec![3, 9],
             point: Some(4),
+            event: Some(Interruption::Interrupt(0x51)),
             ..Case::of("load-unload")
         };
         let text = serde_json::to_string(&case).expect("plain data");
@@ -227,6 +311,15 @@ mod tests {
                 ..good.clone()
             },
             Case {
+                host_threads: 0,
+                ..good.clone()
+            },
+            Case {
+                cpus: 2,
+                host_threads: 3,
+                ..good.clone()
+            },
+            Case {
                 fail: vec![1, 2, 3],
                 ..good.clone()
             },
@@ -246,6 +339,33 @@ mod tests {
                 ..good
             },
         ];
+        let nothing = [
+            Case {
+                iterations: 0,
+                ..Case::of("load-unload")
+            },
+            Case::of("ioctl-smoke"),
+            Case {
+                calls: vec![Call::typical(0)],
+                start: 4000,
+                ..Case::of("ioctl-smoke")
+            },
+            Case::of("cancel"),
+            Case::of("unload-at-once"),
+            Case::of("schedules"),
+            Case::of("sweep"),
+            Case {
+                start: 1000,
+                ..Case::of("plug-and-play")
+            },
+        ];
+        for case in nothing {
+            let answer = case.validate();
+            assert!(
+                matches!(answer, Err(CaseError::Nothing(_))),
+                "{case:?}: {answer:?}"
+            );
+        }
         for case in bad {
             assert!(case.validate().is_err(), "{case:?}");
         }

@@ -2,11 +2,13 @@
 //!
 //! From the dispatch routine on, calls and jumps are followed. What counts:
 //! numbers that something is compared with, through any chain of additions
-//! and subtractions (how compilers write a `switch`); the range of a jump
+//! and subtractions (how compilers write a `switch`), also of a base in a register; the range of a jump
 //! table; and arrays of codes in data that the code refers to. A number must
 //! look like a control code. What is found is a guess in both directions: a
 //! code too many costs a request that the driver refuses.
 
+#[cfg(test)]
+mod bytes;
 mod table;
 mod walk;
 

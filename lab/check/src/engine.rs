@@ -4,7 +4,7 @@ mod ledger;
 mod queue;
 
 use std::path::PathBuf;
-use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::{Duration, Instant};
 
 use rand::SeedableRng;
@@ -16,6 +16,7 @@ use crate::found::Found;
 use crate::replay::Replay;
 use crate::report::{CheckReport, DriverIdentity};
 use crate::scenario::{self, Effort, Plan, Scenario};
+use crate::stop::Stop;
 use crate::worker::{Command, Lost, Ready, StartError, Worker};
 use ledger::Ledger;
 use queue::Queue;
@@ -24,6 +25,10 @@ use queue::Queue;
 const EARLY_SHARE: f64 = 0.6;
 /// Cases after which a worker is replaced, so that nothing that it gathers grows for ever.
 const WORKER_CASES: u32 = 5000;
+/// How often the check looks whether it is to end early.
+const LOOK: Duration = Duration::from_millis(50);
+/// How long after a signal to a worker the same signal may reach the check.
+const SIGNAL_DELAY: Duration = Duration::from_millis(200);
 
 /// What is asked of a check.
 #[derive(Clone, Debug)]
@@ -42,6 +47,8 @@ pub struct Request {
     pub workers: usize,
     /// How long a worker may be silent over one case.
     pub patience: Duration,
+    /// Ends the check early: no more cases are begun, no findings confirmed.
+    pub stop: Stop,
 }
 
 /// Why a check could not be made at all.
@@ -102,12 +109,16 @@ pub fn check(
         path: request.driver.clone(),
         source,
     })?;
-    let mut first = match Worker::start(&request.worker, request.patience) {
+    let mut first = match start(request) {
         Ok(worker) => Some(worker),
         // It died of the driver: that is a finding, not a failure of ours.
         Err(StartError::Lost(lost)) => {
             let mut ledger = Ledger::new(Ready::default());
-            ledger.lost_at_start(&lost);
+            if is_interrupted(request, &lost) {
+                ledger.interrupted_at_start();
+            } else {
+                ledger.lost_at_start(&lost);
+            }
             return Ok(ledger.report(request, identity, started.elapsed()));
         }
         Err(error) => return Err(error.into()),
@@ -140,8 +151,27 @@ pub fn check(
             conductor.conduct();
             queue.close();
         });
+        if request.stop.is_set() {
+            ledger.interrupted();
+        }
     }
     Ok(ledger.report(request, identity, started.elapsed()))
+}
+
+fn start(request: &Request) -> Result<Worker, StartError> {
+    Worker::start_until(&request.worker, request.patience, request.stop.clone())
+}
+
+/// Whether a worker was lost because the check is to end early.
+fn is_interrupted(request: &Request, lost: &Lost) -> bool {
+    if !lost.is_interrupted() {
+        return false;
+    }
+    // A signal to all processes may have reached the worker first.
+    if !request.stop.is_set() {
+        std::thread::sleep(SIGNAL_DELAY);
+    }
+    request.stop.is_set()
 }
 
 /// What a replay came to.
@@ -159,11 +189,21 @@ pub struct Replayed {
 ///
 /// Errors: no worker can be started, for another reason than that it is lost over the driver.
 pub fn replay(request: &Request, replay: &Replay) -> Result<Replayed, StartError> {
-    let result = match Worker::start(&request.worker, request.patience) {
+    let result = match start(request) {
         Ok(mut worker) => worker.run(&replay.case, request.patience),
         Err(StartError::Lost(lost)) => Err(lost),
         Err(error) => return Err(error),
     };
+    if result
+        .as_ref()
+        .is_err_and(|lost| is_interrupted(request, lost))
+    {
+        return Ok(Replayed {
+            reproduced: false,
+            findings: Vec::new(),
+            could_not_run: Some("interrupted before the case had ended".to_owned()),
+        });
+    }
     let reproduced = ledger::comes_again(&replay.found, &replay.case, &result);
     Ok(match result {
         Ok(outcome) => Replayed {
@@ -190,7 +230,7 @@ fn work(request: &Request, queue: &Queue, done: &Sender<Done>, mut worker: Optio
         }
         let result = match worker.take() {
             Some(ready) => Ok(ready),
-            None => Worker::start(&request.worker, request.patience),
+            None => start(request),
         };
         let result = match result {
             Ok(mut ready) => {
@@ -245,7 +285,25 @@ impl Conductor<'_> {
     }
 
     fn is_late(&self) -> bool {
-        Instant::now() >= self.deadline
+        self.request.stop.is_set() || Instant::now() >= self.deadline
+    }
+
+    /// The next result; none if nothing is under way any more.
+    fn next(&mut self) -> Option<Done> {
+        while self.under_way > 0 {
+            match self.results.recv_timeout(LOOK) {
+                Ok(done) => {
+                    self.under_way -= 1;
+                    return Some(done);
+                }
+                Err(RecvTimeoutError::Disconnected) => return None,
+                Err(RecvTimeoutError::Timeout) if self.request.stop.is_set() => {
+                    self.drop_waiting();
+                }
+                Err(RecvTimeoutError::Timeout) => {}
+            }
+        }
+        None
     }
 
     /// Runs the cases of scenarios that come early, or late.
@@ -275,13 +333,7 @@ impl Conductor<'_> {
             if self.is_late() {
                 self.drop_waiting();
             }
-            if self.under_way == 0 {
-                return;
-            }
-            let Ok(done) = self.results.recv() else {
-                return;
-            };
-            self.under_way -= 1;
+            let Some(done) = self.next() else { return };
             for case in self.handle(done, plan) {
                 self.submit(case, None);
             }
@@ -291,7 +343,9 @@ impl Conductor<'_> {
     fn drop_waiting(&mut self) {
         for task in self.queue.drain() {
             self.under_way -= 1;
-            self.ledger.skip(&task.case);
+            if task.confirms.is_none() {
+                self.ledger.skip(&task.case);
+            }
         }
     }
 
@@ -305,6 +359,12 @@ impl Conductor<'_> {
         let Some(scenario) = scenario::by_name(&done.task.case.scenario) else {
             return Vec::new();
         };
+        if let Err(lost) = &done.result
+            && is_interrupted(self.request, lost)
+        {
+            self.ledger.skip(&done.task.case);
+            return Vec::new();
+        }
         self.queue.spent(scenario.name(), done.took);
         let case = &done.task.case;
         self.ledger.book(case, &done.result, done.took);
@@ -349,10 +409,7 @@ impl Conductor<'_> {
                     None => idle += 1,
                 }
             }
-            let Ok(done) = self.results.recv() else {
-                return;
-            };
-            self.under_way -= 1;
+            let Some(done) = self.next() else { return };
             // What follows from a drawn case is drawn by and by.
             self.handle(done, &plan);
         }
@@ -361,14 +418,17 @@ impl Conductor<'_> {
 
     /// Runs the case of each finding again, in a worker of its own.
     fn confirm(&mut self) {
+        if self.request.stop.is_set() {
+            return;
+        }
         for (index, case) in self.ledger.to_confirm() {
             self.submit(case, Some(index));
         }
-        while self.under_way > 0 {
-            let Ok(done) = self.results.recv() else {
-                return;
-            };
-            self.under_way -= 1;
+        while let Some(done) = self.next() {
+            let was_cut = |lost: &Lost| is_interrupted(self.request, lost);
+            if done.result.as_ref().is_err_and(was_cut) {
+                continue;
+            }
             if let Some(index) = done.task.confirms {
                 self.ledger.confirm(index, &done.result);
             }

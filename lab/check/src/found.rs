@@ -3,8 +3,22 @@
 use std::fmt;
 
 use lab_verifier::rules::RULES;
-use lab_verifier::{Finding, Frame, Leak, Rule};
+use lab_verifier::{Finding, Frame, Leak, Rule, RuleId, Trace};
 use serde::{Deserialize, Serialize};
+
+/// Rules that are broken by taking too long: each case that does so takes seconds.
+const TOO_LONG: [RuleId; 5] = [
+    RuleId::Hang,
+    RuleId::DpcWatchdog,
+    RuleId::IsrTooLong,
+    RuleId::IrqlTooLong,
+    RuleId::SpinLockTooLong,
+];
+
+/// Whether a rule is one that is broken by taking too long.
+pub(crate) fn is_too_long(rule: &str) -> bool {
+    TOO_LONG.iter().any(|known| known.rule().name == rule)
+}
 
 /// Frames that make one finding the same as another.
 const KEY_FRAMES: usize = 3;
@@ -26,6 +40,9 @@ pub struct Found {
     pub at: Spot,
     /// Driver frames, innermost first.
     pub stack: Vec<Spot>,
+    /// Other places that matter, each with what happened there.
+    #[serde(default)]
+    pub others: Vec<Other>,
     /// Everything the machine had to say, as it prints it.
     pub text: String,
     /// How often it happened in its case.
@@ -33,6 +50,24 @@ pub struct Found {
     /// The control code it is about, where no place in the driver tells one from another.
     #[serde(default)]
     pub code: Option<u32>,
+}
+
+/// Another place that a finding is about: where a lock was taken, or a block freed.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Other {
+    /// What happened there.
+    pub what: String,
+    /// Driver frames, innermost first.
+    pub stack: Vec<Spot>,
+}
+
+impl From<&Trace> for Other {
+    fn from(trace: &Trace) -> Self {
+        Self {
+            what: trace.what.clone(),
+            stack: trace.stack.iter().map(Spot::from).collect(),
+        }
+    }
 }
 
 /// A place in driver code.
@@ -68,6 +103,7 @@ impl Found {
             what,
             at,
             stack: Vec::new(),
+            others: Vec::new(),
             text: String::new(),
             count: 1,
             code: None,
@@ -103,6 +139,9 @@ impl Found {
     /// What makes it the same as another one.
     #[must_use]
     pub fn key(&self) -> Key {
+        if is_too_long(&self.rule) {
+            return self.key_of_long();
+        }
         let in_driver = self.stack.iter().filter(|spot| spot.module.is_some());
         let mut places: Vec<String> = in_driver.take(KEY_FRAMES).map(Spot::short).collect();
         if places.is_empty() && self.at.module.is_some() {
@@ -120,6 +159,15 @@ impl Found {
         }
         places.extend(self.code.map(|code| format!("{code:#x}")));
         Key(format!("{} {}", self.rule, places.join(" ")))
+    }
+
+    /// What takes too long is stopped anywhere in its loop: the function tells, and the request.
+    fn key_of_long(&self) -> Key {
+        let outermost = self.stack.last().unwrap_or(&self.at);
+        let names = [&outermost.module, &outermost.function];
+        let names: Vec<&str> = names.into_iter().flatten().map(String::as_str).collect();
+        let code = self.code.unwrap_or_default();
+        Key(format!("{} {} {code:#x}", self.rule, names.join(" ")))
     }
 }
 
@@ -171,6 +219,7 @@ impl From<&Finding> for Found {
             what: finding.what.clone(),
             at: Spot::from(&finding.at),
             stack: finding.stack.iter().map(Spot::from).collect(),
+            others: finding.others.iter().map(Other::from).collect(),
             text: finding.to_string(),
             count: finding.count,
             code: None,
@@ -189,6 +238,7 @@ impl From<&Leak> for Found {
             what: format!("left behind: {}", leak.what),
             at: leak.taken_at.as_ref().map(Spot::from).unwrap_or_default(),
             stack: Vec::new(),
+            others: Vec::new(),
             text: leak.to_string(),
             count: 1,
             code: None,
@@ -198,8 +248,6 @@ impl From<&Leak> for Found {
 
 #[cfg(test)]
 mod tests {
-    use lab_verifier::RuleId;
-
     use super::*;
 
     fn found(rule: RuleId, what: &str, rvas: &[u64]) -> Found {
@@ -228,6 +276,21 @@ mod tests {
         assert_ne!(
             one.key(),
             found(RuleId::NullPointer, "read of 0x1", &[1, 2, 3, 4]).key()
+        );
+    }
+
+    #[test]
+    fn a_loop_is_the_same_wherever_it_is_stopped_and_another_request_is_not() {
+        let one = found(RuleId::Hang, "it loops", &[0x10]);
+        assert_eq!(one.key(), found(RuleId::Hang, "it loops", &[0x20]).key());
+        let code = Some(0x22_2004);
+        assert_ne!(
+            one.key(),
+            Found {
+                code,
+                ..one.clone()
+            }
+            .key()
         );
     }
 

@@ -43,11 +43,7 @@ impl Interface {
     #[must_use]
     pub fn of(survey: &Survey, image: &lab_image::Image) -> Self {
         let control = survey.dispatch[usize::from(IRP_MJ_DEVICE_CONTROL)];
-        let path = |device: &lab_ntos::Device| {
-            let link = device.links.first().cloned();
-            link.or_else(|| device.name.clone())
-        };
-        let paths: Vec<String> = survey.devices.iter().filter_map(path).collect();
+        let paths = paths(&survey.devices);
         Self {
             unnamed: survey.devices.len() - paths.len(),
             paths,
@@ -62,4 +58,13 @@ impl Interface {
             unloads: survey.unloads,
         }
     }
+}
+
+/// How to open those devices that can be opened.
+pub(crate) fn paths(devices: &[lab_ntos::Device]) -> Vec<String> {
+    let path = |device: &lab_ntos::Device| {
+        let link = device.links.first().cloned();
+        link.or_else(|| device.name.clone())
+    };
+    devices.iter().filter_map(path).collect()
 }

@@ -16,6 +16,7 @@ pub mod replay;
 pub mod report;
 pub mod sandbox;
 pub mod scenario;
+pub mod stop;
 pub mod worker;
 
 pub use bench::Outcome;

@@ -96,7 +96,8 @@ pub enum ReplayError {
 impl Replay {
     /// Reads a replay file for a driver.
     ///
-    /// Errors: it can't be read, is none, or is for another driver.
+    /// Errors: it can't be read, is none, asks for what can't be run, or is for a driver of another name
+    /// and contents.
     pub fn read(path: &Path, driver: &DriverIdentity) -> Result<Self, ReplayError> {
         let failed = |source| ReplayError::Read {
             path: path.to_owned(),
@@ -126,8 +127,7 @@ impl Replay {
             path: path.to_owned(),
             source,
         })?;
-        let is_same = (&replay.driver.sha256, replay.driver.size) == (&driver.sha256, driver.size);
-        if !is_same {
+        if replay.is_of_other_build(driver) && replay.driver.name != driver.name {
             return Err(ReplayError::OtherDriver {
                 path: path.to_owned(),
                 recorded: Box::new(replay.driver),
@@ -135,6 +135,12 @@ impl Replay {
             });
         }
         Ok(replay)
+    }
+
+    /// Whether it was recorded with another file than this one.
+    #[must_use]
+    pub fn is_of_other_build(&self, driver: &DriverIdentity) -> bool {
+        (&self.driver.sha256, self.driver.size) != (&driver.sha256, driver.size)
     }
 }
 

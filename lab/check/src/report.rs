@@ -149,6 +149,8 @@ pub enum Confirmation {
     Confirmed,
     /// It did not.
     Unconfirmed,
+    /// It did not, and need not: what its case does depends on the host's timing.
+    Unrepeatable,
     /// Nobody tried.
     NotTried,
 }
@@ -166,6 +168,27 @@ impl CheckReport {
         self.findings
             .iter()
             .partition(|reported| self.counts(reported))
+    }
+
+    /// Findings in groups, with what is to be said of the group: those that came again or were not tried, those that
+    /// nobody can bring back at will, those that did not come again.
+    #[must_use]
+    pub fn groups(&self) -> [(&'static str, Vec<&Reported>); 3] {
+        let (counting, unconfirmed) = self.sorted();
+        let (seen, counting) = counting
+            .into_iter()
+            .partition(|reported| reported.confirmation == Confirmation::Unrepeatable);
+        [
+            ("", counting),
+            (
+                "Seen once, on several host threads; the same case may not show it again, the fault is there all the same",
+                seen,
+            ),
+            (
+                "Not confirmed: a second run of the same case did not show it",
+                unconfirmed,
+            ),
+        ]
     }
 
     /// Cases that were not run for want of time.

@@ -7,11 +7,14 @@
 mod explore;
 mod load_unload;
 mod low_resources;
+mod parallel;
 mod pending;
+mod plug_and_play;
 mod self_test;
 mod session;
 mod smoke;
 mod storm;
+mod sweep;
 mod unload_pending;
 
 use rand::{Rng, SeedableRng};
@@ -34,6 +37,11 @@ pub trait Scenario: Sync {
         true
     }
 
+    /// Whether the same case does the same every time.
+    fn repeats(&self) -> bool {
+        true
+    }
+
     /// Cases to begin with.
     fn plan(&self, plan: &Plan<'_>) -> Vec<Case>;
 
@@ -48,6 +56,11 @@ pub trait Scenario: Sync {
         case.seed = random.next_u64() | 1;
         case.cpus = *one_of(&[1, 2, 3, 4, 8], random)?;
         Some(case)
+    }
+
+    /// What a case lacks without which it would do nothing.
+    fn lacks(&self, _case: &Case) -> Option<&'static str> {
+        None
     }
 
     /// Runs a case.
@@ -111,6 +124,9 @@ pub const ALL: &[&dyn Scenario] = &[
     &unload_pending::UnloadPending,
     &explore::Explore,
     &low_resources::LowResources,
+    &plug_and_play::PlugAndPlay,
+    &sweep::Sweep,
+    &parallel::Parallel,
     &self_test::SelfTest,
 ];
 

@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 pub use handle::{Command, End, Lost, StartError, Worker};
 pub use probe::Probe;
 
-use crate::bench::{Bench, Halt, Outcome};
+use crate::bench::{self, Bench, Halt, Outcome};
 use crate::case::Case;
 use crate::found::{Found, Spot};
 use crate::interface::Interface;
@@ -155,16 +155,18 @@ fn on_bench(
     work: impl FnOnce(&mut Bench<'_>) -> Result<(), Halt>,
 ) -> Outcome {
     let started = Instant::now();
-    let mut bench = match Bench::new(&read.driver, interface, case) {
-        Ok(bench) => bench,
+    let machine = match bench::machine(case) {
+        Ok(machine) => machine,
         Err(error) => return could_not(error.to_string()),
     };
+    let mut bench = Bench::new(&machine, &read.driver, interface, case);
     let work = std::panic::AssertUnwindSafe(|| work(&mut bench));
     let mut outcome = match std::panic::catch_unwind(work) {
         Ok(result) => bench.finish(result),
         // The machine may be in any state: it is not asked any more.
         Err(panic) => {
-            std::mem::forget(bench);
+            drop(bench);
+            std::mem::forget(machine);
             panicked(&*panic)
         }
     };

@@ -107,6 +107,8 @@ impl Options {
             hang_limit: self.hang_limit,
             patch: self.patch,
             pool: self.pool,
+            // The dear checks go together.
+            force_irql: self.pool == PoolLevel::Strict,
             guard: self.guard,
             host_threads: self.host_threads,
             seed: self.seed,

@@ -439,6 +439,30 @@ pub(crate) unsafe extern "sysv64" fn switch(from: *mut u64, to: u64) {
     )
 }
 
+/// `__chkstk`: touches each page of the `rax` bytes below the caller's stack pointer, so that an
+/// overflow meets the guard page; every register is kept.
+#[unsafe(naked)]
+pub(crate) unsafe extern "sysv64" fn check_stack() {
+    naked_asm!(
+        "push r10",
+        "push r11",
+        "lea r10, [rsp + 0x18]",
+        "mov r11, r10",
+        "sub r10, rax",
+        "2:",
+        "sub r11, 0x1000",
+        "cmp r11, r10",
+        "jbe 3f",
+        "test [r11], r11b",
+        "jmp 2b",
+        "3:",
+        "test [r10], r10b",
+        "pop r11",
+        "pop r10",
+        "ret",
+    )
+}
+
 /// Sets every register, and goes on at `rip`.
 ///
 /// # Safety

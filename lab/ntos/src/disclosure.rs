@@ -5,8 +5,8 @@
 //! they were put, within what the driver says it returned, the driver never
 //! wrote them. The fill is eight bytes that are all different and all above
 //! 0x7F: zeroes, small numbers and text never match four of them. Output
-//! that a driver copies from pool it did not fill is told by eight or more
-//! bytes of the pool's own fill.
+//! that a driver copies from pool it did not fill is told by the eight bytes
+//! of the pool's own fill, in their order.
 //!
 //! An address of the kernel is an aligned word that points to pool, an IRP,
 //! a kernel stack or the driver's image.
@@ -19,14 +19,12 @@ use nt::mm::MDL_MAPPED_TO_SYSTEM_VA;
 use crate::guest::{self, field, get};
 use crate::irp::{IrpBlock, first_location, transfer};
 use crate::machine::Machine;
-use crate::pool;
+use crate::{memory, pool};
 
 /// What unused parts of system buffers are filled with, by offset in the buffer modulo its length.
 pub(crate) const FILL: [u8; 8] = [0xCB, 0x9D, 0xE7, 0xB3, 0xF1, 0x8E, 0xD5, 0xAA];
 /// Bytes of [`FILL`] in a row that are no accident.
 const RUN: usize = 4;
-/// The same of new pool, whose fill is one byte repeated.
-const POOL_RUN: usize = 8;
 /// Longest output that is looked at.
 const MAX: usize = 64 * 1024;
 
@@ -41,6 +39,9 @@ struct Output {
 impl Machine {
     /// Looks at what a completed request returns to a user program.
     pub(crate) fn check_output(&self, block: *mut IrpBlock) {
+        if !self.judges_output {
+            return;
+        }
         let irp: *mut IRP = field!(block, irp);
         if get!(irp, IoStatus.Status).is_error() || get!(irp, IoStatus.Information) == 0 {
             return;
@@ -52,10 +53,8 @@ impl Machine {
             Some(_) => unwritten(&bytes, from),
             None => None,
         };
-        let stale = unwritten.or_else(|| {
-            longest(&bytes[from..], 0, |_, byte| byte == pool::FRESH, POOL_RUN)
-                .map(|(at, len)| (at + from, len))
-        });
+        let stale =
+            unwritten.or_else(|| fresh_pool(&bytes[from..]).map(|(at, len)| (at + from, len)));
         if let Some((at, len)) = stale {
             self.report(
                 RuleId::UninitializedOutput,
@@ -89,6 +88,9 @@ impl Machine {
 
     /// What an address of the kernel points to; `None` if it is none.
     fn kernel_address(&self, address: u64) -> Option<String> {
+        if !memory::is_kernel(address) {
+            return None;
+        }
         if self.pool.borrow().holds(address) {
             return self.describe(address);
         }
@@ -155,6 +157,18 @@ fn unwritten(bytes: &[u8], from: usize) -> Option<(usize, usize)> {
         RUN,
     )?;
     Some((found.0 + from, found.1))
+}
+
+/// Bytes of new pool: where, and how many.
+fn fresh_pool(bytes: &[u8]) -> Option<(usize, usize)> {
+    let is_fresh = |window: &[u8]| window == pool::FRESH;
+    let at = bytes.windows(pool::FRESH.len()).position(is_fresh)?;
+    let fill = pool::FRESH.iter().cycle();
+    let len = bytes[at..]
+        .iter()
+        .zip(fill)
+        .take_while(|(byte, fill)| byte == fill);
+    Some((at, len.count()))
 }
 
 /// The longest run, of at least `least`, of bytes for which `is_fill` holds.

@@ -1,5 +1,6 @@
 //! Deferred procedure calls.
 
+use lab_verifier::RuleId;
 use nt::ke::{HighImportance, KDPC};
 
 use crate::guest::{get, set};
@@ -12,6 +13,28 @@ use crate::sched::State;
 pub(crate) const TARGET_BIAS: u16 = 0x800;
 
 impl Machine {
+    /// Whether a DPC was initialised; reports one that was not.
+    pub(crate) fn is_dpc(&self, address: u64) -> bool {
+        let initialized = get!(address as *mut KDPC, DeferredRoutine).is_some();
+        if !initialized {
+            self.report(
+                RuleId::DpcUninitialized,
+                [address, 0, 0, 0],
+                format!(
+                    "the DPC at {address:#x} was queued, or given to a timer, and not initialised"
+                ),
+            );
+        }
+        initialized
+    }
+
+    /// Sets a driver's timer; true if it was set already.
+    pub(crate) fn set_driver_timer(&self, timer: u64, due: i64, period: u32, dpc: u64) -> bool {
+        self.check_dispatcher(timer);
+        let dpc = if dpc == 0 || self.is_dpc(dpc) { dpc } else { 0 };
+        self.set_timer(timer, due, period, dpc)
+    }
+
     /// Queues a DPC to its target, or to `cpu`; false if it is queued already.
     pub(crate) fn queue_dpc(
         &self,
@@ -74,12 +97,16 @@ impl Machine {
     fn run_dpc(&self, address: u64) {
         let dpc = address as *mut KDPC;
         let routine = get!(dpc, DeferredRoutine).map_or(0, |routine| routine as usize as u64);
-        let arguments = [
-            address,
-            get!(dpc, DeferredContext) as u64,
-            get!(dpc, SystemArgument1) as u64,
-            get!(dpc, SystemArgument2) as u64,
-        ];
+        let of_timer = self.services.borrow().timer_dpcs.get(&address).copied();
+        let arguments = match of_timer {
+            Some([first, second]) => [first, second, 0, 0],
+            None => [
+                address,
+                get!(dpc, DeferredContext) as u64,
+                get!(dpc, SystemArgument1) as u64,
+                get!(dpc, SystemArgument2) as u64,
+            ],
+        };
         // From here on the DPC can be queued again, also by its own routine.
         set!(dpc, DpcData = std::ptr::null_mut());
         self.count_dpc();

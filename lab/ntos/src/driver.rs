@@ -58,7 +58,7 @@ pub enum LoadError {
 /// A loaded driver.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Driver {
-    object: u64,
+    pub(crate) object: u64,
     base: u64,
 }
 
@@ -67,7 +67,8 @@ impl Driver {
         self.object
     }
 
-    pub(crate) fn base(self) -> u64 {
+    /// Address at which its image is.
+    pub fn base(self) -> u64 {
         self.base
     }
 }
@@ -274,7 +275,7 @@ impl Machine {
     }
 
     /// Runs a routine of the driver on a system thread to its end.
-    fn run_call(&self, function: u64, args: [u64; 4]) -> Result<u64, Stopped> {
+    pub(crate) fn run_call(&self, function: u64, args: [u64; 4]) -> Result<u64, Stopped> {
         let process = self.process(SYSTEM_PROCESS).unwrap_or_default();
         let Ok(id) = self.free_thread(process) else {
             self.record(

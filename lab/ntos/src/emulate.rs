@@ -86,7 +86,7 @@ impl Machine {
         result
     }
 
-    fn decode(&self, rip: u64) -> Option<Instruction> {
+    pub(crate) fn decode(&self, rip: u64) -> Option<Instruction> {
         let bytes = self.original_code(rip)?;
         let instruction = Decoder::with_ip(64, &bytes, rip, DecoderOptions::NONE).decode();
         (!instruction.is_invalid()).then_some(instruction)
@@ -316,6 +316,9 @@ pub(crate) extern "sysv64" fn wrmsr_patched(index: u32, value: u64, driver_stack
     let machine = current();
     let _kernel = machine.in_kernel();
     let (cpu, now) = (machine.current_cpu.get(), machine.clock.now_ns());
+    if machine.unchecked().is_some() {
+        machine.judge_patched_wrmsr(machine.patched_site(driver_stack), index);
+    }
     if !machine.devices.wrmsr(cpu, index, value, now) {
         machine.refuse_patched(driver_stack);
     }
@@ -337,15 +340,21 @@ pub(crate) extern "sysv64" fn cpuid_patched(leaf: u32, subleaf: u32, driver_stac
 }
 
 impl Machine {
+    /// Address of the instruction in whose place a trampoline runs.
+    fn patched_site(&self, driver_stack: u64) -> u64 {
+        let return_address = (driver_stack + 8 * asm::SAVED_WORDS) as *mut u64;
+        let site = guest::read(return_address) - 1;
+        let origin = self.with_module(site, |module| module.image.origin_of(site));
+        origin.flatten().unwrap_or(site)
+    }
+
     /// Has a patched access fault as the instruction itself would: the routine returns to
     /// [`asm::refused`] in place of the trampoline, with the driver's registers, and the fault handler
     /// knows whose fault it is. Gives the value that leaves the result registers as they were (their
     /// upper halves aside).
     fn refuse_patched(&self, driver_stack: u64) -> u64 {
         let word = |n: u64| (driver_stack + 8 * n) as *mut u64;
-        let site = guest::read(word(asm::SAVED_WORDS)) - 1;
-        let origin = self.with_module(site, |module| module.image.origin_of(site));
-        self.refused.set(origin.flatten().unwrap_or(site));
+        self.refused.set(self.patched_site(driver_stack));
         guest::write(word(asm::SAVED_WORDS), asm::refused as *const () as u64);
         let low = |n| guest::read(word(n)) & 0xFFFF_FFFF;
         low(asm::SAVED_RDX) << 32 | low(asm::SAVED_RAX)

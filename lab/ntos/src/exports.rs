@@ -10,8 +10,11 @@ use nt::Export;
 use crate::guest;
 use crate::machine::current;
 
+mod bitmap;
+mod callbacks;
 mod cm;
 mod crt;
+mod crt_text;
 pub(crate) mod data;
 mod dbg;
 pub(crate) mod ex;
@@ -19,17 +22,27 @@ mod hal;
 pub(crate) mod hal_dispatch;
 mod interrupt;
 pub(crate) mod io;
+mod iomore;
 mod ke;
 mod lock;
 mod mm;
+mod names;
 mod ob;
 mod pnp;
 pub(crate) mod po;
+mod process;
 mod ps;
+pub(crate) mod queue;
 pub(crate) mod remlock;
 mod rtl;
 mod se;
 mod seh;
+mod sync;
+mod sysinfo;
+mod text;
+mod token;
+mod vm;
+mod wmi;
 mod zw;
 
 /// Every export, in the order of `nt::contracts()`.
@@ -52,6 +65,19 @@ pub(crate) fn all() -> impl Iterator<Item = Export> {
         .chain(po::exports())
         .chain(remlock::exports())
         .chain(lock::exports())
+        .chain(wmi::exports())
+        .chain(callbacks::exports())
+        .chain(names::exports())
+        .chain(token::exports())
+        .chain(queue::exports())
+        .chain(sysinfo::exports())
+        .chain(process::exports())
+        .chain(vm::exports())
+        .chain(sync::exports())
+        .chain(iomore::exports())
+        .chain(bitmap::exports())
+        .chain(text::exports())
+        .chain(crt_text::exports())
         .chain(seh::exports())
 }
 
@@ -85,6 +111,13 @@ pub(crate) fn touch<R: Copy + Default, F: FnOnce() -> R + Copy>(body: F) -> R {
     })
 }
 
+/// Reports arguments of a `Zw…` function that are addresses of a user program.
+macro_rules! kernel_addresses {
+    ($($pointer:ident),+) => {
+        $crate::machine::current().check_zw_addresses(&[$($pointer as u64),+])
+    };
+}
+
 /// Defines the exports of one table of `nt`.
 macro_rules! exports {
     (
@@ -113,3 +146,4 @@ macro_rules! exports {
 }
 
 pub(crate) use exports;
+pub(crate) use kernel_addresses;

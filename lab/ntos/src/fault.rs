@@ -250,6 +250,9 @@ impl Machine {
             self.redirect(&mut context.gregs, capture);
             return true;
         }
+        if in_driver && vector == GENERAL_PROTECTION && self.unchecked().is_some() {
+            self.judge_instruction(&registers_of(context));
+        }
         let gregs = &mut context.gregs;
         if vector == DEBUG && self.on_step(in_driver, gregs) {
             return true;

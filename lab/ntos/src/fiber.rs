@@ -91,6 +91,12 @@ impl Fiber {
         self.map as u64 + (PAGE + HOST_STACK + PAGE + PAGE - SLACK) as u64
     }
 
+    /// Bounds of the kernel stack.
+    pub(crate) fn kernel_stack(&self) -> (usize, usize) {
+        let bound = |address| crate::guest::size(address);
+        (bound(self.kernel_low()), bound(self.kernel_top()))
+    }
+
     /// Whether an address is on the kernel stack.
     pub(crate) fn on_kernel_stack(&self, address: u64) -> bool {
         let mapped = self.map as u64 + (PAGE + HOST_STACK + PAGE) as u64;

@@ -1,6 +1,7 @@
 //! Open files of clients, by identities that are never used twice.
 
 use crate::request::{Client, FileId};
+use crate::security::Privilege;
 
 /// An open file.
 #[derive(Clone, Copy, Debug)]
@@ -66,6 +67,13 @@ impl Files {
             .collect()
     }
 
+    /// What the client whose process object is at an address may do.
+    pub(crate) fn privilege_of(&self, process: u64) -> Option<Privilege> {
+        let mut open = self.entries.iter().filter_map(|entry| entry.file);
+        let file = open.find(|file| file.process == process)?;
+        Some(file.client.privilege)
+    }
+
     pub(crate) fn len(&self) -> usize {
         self.entries.len() - self.free.len()
     }
@@ -74,7 +82,6 @@ impl Files {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::security::Privilege;
 
     #[test]
     fn a_closed_identity_stays_closed_when_its_place_is_reused() {

@@ -121,7 +121,13 @@ impl Machine {
     }
 
     /// A rule found broken while no driver code ran, on account of the code at `site`.
-    fn at_site(&self, rule: RuleId, parameters: [u64; 4], what: String, site: u64) -> Raw {
+    pub(crate) fn at_site(
+        &self,
+        rule: RuleId,
+        parameters: [u64; 4],
+        what: String,
+        site: u64,
+    ) -> Raw {
         Raw {
             rule,
             parameters,

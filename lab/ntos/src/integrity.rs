@@ -129,10 +129,9 @@ mod tests {
         let found = faults(&[code.clone(), both], &[]);
         assert_eq!(found, [(1, Fault::WritableExecutable)]);
         assert_eq!(faults(&[code], &[0x1010]), [(0, Fault::Imports)]);
-        assert_eq!(
-            faults(&[section(0x1080, READ)], &[]),
-            [(0, Fault::Unaligned)]
-        );
+        let found = faults(&[section(0x1080, READ)], &[]);
+        assert_eq!(found, [(0, Fault::Unaligned)]);
+        assert_eq!(found[0].1.rule(), RuleId::SectionUnaligned);
         assert!(faults(&[data], &[0x2100]).is_empty(), "behind the section");
     }
 }

@@ -88,6 +88,15 @@ pub enum LineError {
     NoProcessor(usize),
 }
 
+/// Interrupts that somebody is connected to.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Sources {
+    /// Vectors of lines, in ascending order.
+    pub vectors: Vec<u32>,
+    /// The profile interrupt.
+    pub profile: bool,
+}
+
 impl Machine {
     /// Gives the machine an interrupt line, which a driver can connect to.
     ///
@@ -121,6 +130,19 @@ impl Machine {
         let source = Source::Profile;
         let irql = PROFILE_LEVEL;
         self.pend(cpu, Interrupt { irql, source })
+    }
+
+    /// What a driver would notice: the vectors and the profile interrupt that routines are connected to.
+    pub fn interrupt_sources(&self) -> Sources {
+        let interrupts = self.interrupts.borrow();
+        let connections = interrupts.connections.iter();
+        let mut vectors: Vec<u32> = connections.map(|connection| connection.vector).collect();
+        vectors.sort_unstable();
+        vectors.dedup();
+        Sources {
+            vectors,
+            profile: interrupts.profile.0 != 0,
+        }
     }
 
     /// Interrupts that no connected routine claimed.

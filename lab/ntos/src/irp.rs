@@ -58,9 +58,21 @@ impl Machine {
         set!(block, origin = origin);
         set!(block, depth = 0);
         set!(block, in_flight = false);
+        set!(block, taken_back = false);
         set!(block, allocated_at = site);
         set!(block, completed_at = 0);
         let irp = field!(block, irp);
+        set!(irp, StackCount = stack_size);
+        self.reset_irp(irp);
+        irp
+    }
+
+    /// Makes an IRP as new, with as many stack locations as it has.
+    pub(crate) fn reset_irp(&self, irp: *mut IRP) {
+        let block = block_of(irp);
+        let stack_size = get!(irp, StackCount);
+        let count = usize::try_from(stack_size).unwrap_or(0);
+        set!(block, phase = Phase::Active);
         let bytes = size_of::<IRP>() + count * size_of::<IO_STACK_LOCATION>();
         guest::set_bytes(irp.cast(), 0, bytes);
         set!(irp, Type = IO_TYPE_IRP);
@@ -76,7 +88,6 @@ impl Machine {
                 .cast::<IO_STACK_LOCATION>()
                 .wrapping_add(count)
         );
-        irp
     }
 
     /// Gives an IRP's block back.
@@ -96,15 +107,25 @@ impl Machine {
         set!(irp, CurrentLocation = location);
         set!(irp, CurrentStackLocation = stack);
         set!(stack, DeviceObject = device);
+        if !get!(block, in_flight) {
+            set!(block, sent_from = location + 1);
+        }
         set!(block, in_flight = true);
+        set!(block, owned = location);
         Self::note_asked(block, location, stack);
         let driver = get!(device, DriverObject);
         let major = usize::from(get!(stack, MajorFunction).min(nt::irp::IRP_MJ_MAXIMUM_FUNCTION));
         let dispatch =
             get!(driver, MajorFunction)[major].map_or(0, |routine| routine as usize as u64);
+        if dispatch == crate::pnp::bus_routine() {
+            return self.bus_dispatch(device, irp);
+        }
         if dispatch == 0 || dispatch == crate::exports::io::invalid_device_request() as usize as u64
         {
             return self.fail_irp(irp, STATUS_INVALID_DEVICE_REQUEST);
+        }
+        if get!(block, depth) == 0 {
+            set!(block, taken_back = false);
         }
         set!(block, depth = get!(block, depth) + 1);
         set!(block, dispatch = dispatch);
@@ -139,9 +160,13 @@ impl Machine {
             );
             set!(irp, CurrentLocation = get!(irp, CurrentLocation) + 1);
             set!(irp, CurrentStackLocation = stack.wrapping_add(1));
-            // At the top it belongs to whoever made it, who may free it now.
-            set!(block, in_flight = get!(irp, CurrentLocation) <= count);
+            set!(block, owned = get!(irp, CurrentLocation));
+            // Where it was sent from it belongs to whoever made it, who may free it now.
+            let is_below = get!(irp, CurrentLocation) < get!(block, sent_from);
+            set!(block, in_flight = is_below);
             if self.completion_routine(irp, stack) == STATUS_MORE_PROCESSING_REQUIRED {
+                // The block outlives an IRP that was freed.
+                set!(block, taken_back = true);
                 return;
             }
         }

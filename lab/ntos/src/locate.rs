@@ -165,7 +165,8 @@ impl Machine {
         let mut finding = Finding::new(raw.rule, raw.parameters, raw.what.clone(), raw.cpu);
         finding.at =
             self.frame(raw.registers.rip - u64::from(raw.after_call && raw.registers.rip != 0));
-        finding.instruction = if raw.after_call {
+        // Without a thread the place is where something was called or taken, and no instruction of its own.
+        finding.instruction = if raw.after_call || raw.thread.is_none() {
             None
         } else {
             self.instruction(raw.registers.rip)
@@ -192,10 +193,13 @@ impl Machine {
             let mut text = format!(
                 "byte {place} of {}, allocated at {}",
                 block.describe(),
-                self.frame(block.allocated_at)
+                self.site_in_words(block.allocated_at)
             );
             if block.freed_at != 0 {
-                text.push_str(&format!(", freed at {}", self.frame(block.freed_at)));
+                text.push_str(&format!(
+                    ", freed at {}",
+                    self.site_in_words(block.freed_at)
+                ));
             }
             return Some(text);
         }

@@ -324,6 +324,13 @@ impl Machine {
         })
     }
 
+    /// Whether the running thread is in a guarded region.
+    pub(crate) fn in_guarded_region(&self) -> bool {
+        self.running
+            .get()
+            .is_some_and(|id| self.locks.with(id, |holds| holds.guarded.get() > 0))
+    }
+
     /// Reports a lock that is acquired while the thread could be suspended.
     pub(crate) fn check_apcs_disabled(&self, lock: u64, kind: Kind) {
         let irql = self.irql();

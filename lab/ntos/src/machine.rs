@@ -28,6 +28,7 @@ use crate::pool::{Guard, Pool, PoolLevel};
 use crate::process::{Process, SYSTEM_PROCESS};
 use crate::resources::Resources;
 use crate::sched::{Thread, ThreadId};
+use crate::services::Services;
 use crate::step::Stepper;
 use crate::thunk::{Thunks, locking_thunks, thunks};
 use crate::timer::Timers;
@@ -137,6 +138,8 @@ pub struct Machine {
     pub(crate) pool: RefCell<Pool>,
     pub(crate) buffers: RefCell<Buffers>,
     pub(crate) user: RefCell<UserMemory>,
+    /// Whether what requests return is looked at.
+    pub(crate) judges_output: bool,
     /// Whether a loaded driver has the bounds of user memory to compare addresses with itself.
     pub(crate) probes_inline: Cell<bool>,
     pub(crate) paging: Paging,
@@ -147,6 +150,9 @@ pub struct Machine {
     pub(crate) modules: RefCell<Vec<Module>>,
     pub(crate) resources: RefCell<Resources>,
     pub(crate) locks: Locks,
+    pub(crate) services: RefCell<Services>,
+    /// Address of the bus driver's object; 0 before the first device.
+    pub(crate) bus: Cell<u64>,
     /// Whether a loaded driver reads times from the shared page.
     pub(crate) shares_page: Cell<bool>,
     /// The system cancel spin lock, where drivers can't see it.
@@ -231,6 +237,7 @@ impl Machine {
             user: RefCell::default(),
             probes_inline: Cell::new(false),
             paging: Paging::new(config.force_irql),
+            judges_output: config.pool != PoolLevel::Off,
             objects: RefCell::default(),
             irps: RefCell::new(Irps::new(config.pool)),
             processes: RefCell::default(),
@@ -238,6 +245,8 @@ impl Machine {
             modules: RefCell::default(),
             resources: RefCell::default(),
             locks: Locks::default(),
+            services: RefCell::default(),
+            bus: Cell::new(0),
             shares_page: Cell::new(false),
             cancel_lock: Box::default(),
             devices: config.devices,
@@ -428,6 +437,13 @@ impl Machine {
 
     pub(crate) fn on_kernel_stack(&self, id: ThreadId, address: u64) -> bool {
         self.with_fiber(id, |fiber| fiber.on_kernel_stack(address))
+    }
+
+    /// The bounds of the running thread's kernel stack.
+    pub(crate) fn stack_limits(&self) -> (usize, usize) {
+        self.running.get().map_or((0, 0), |id| {
+            self.with_fiber(id, crate::fiber::Fiber::kernel_stack)
+        })
     }
 
     pub(crate) fn in_stack_guard(&self, id: ThreadId, address: u64) -> bool {

@@ -26,9 +26,22 @@ pub(crate) const fn is_user(address: u64) -> bool {
     address < USER_END
 }
 
+/// Whether an address can be one of the kernel's: Linux gives none above the lower half.
+pub(crate) const fn is_kernel(address: u64) -> bool {
+    address >= USER_END && address < 1 << 47
+}
+
 /// The same zeroed memory at two addresses: a user program's, where it can't be accessed yet, and the
 /// kernel's, readable and writable. A page behind each is inaccessible.
 pub(crate) fn map_user(len: usize) -> io::Result<(u64, u64)> {
+    let file = zeroed_file(len)?;
+    let kernel = map(len + PAGE, libc::PROT_NONE)? as u64;
+    map_file(&file, kernel, len, READ_WRITE, libc::MAP_FIXED)?;
+    Ok((map_at_user(&file, len, libc::PROT_NONE)?, kernel))
+}
+
+/// A file of so many zeros that has no name.
+fn zeroed_file(len: usize) -> io::Result<OwnedFd> {
     // SAFETY: the name is a C string; the call makes a file, and has no other effect.
     let file = unsafe { libc::memfd_create(c"user memory".as_ptr(), libc::MFD_CLOEXEC) };
     if file < 0 {
@@ -41,13 +54,11 @@ pub(crate) fn map_user(len: usize) -> io::Result<(u64, u64)> {
     if unsafe { libc::ftruncate(file.as_raw_fd(), size) } != 0 {
         return Err(io::Error::last_os_error());
     }
-    let kernel = map(len + PAGE, libc::PROT_NONE)? as u64;
-    map_file(&file, kernel, len, READ_WRITE, libc::MAP_FIXED)?;
-    Ok((map_at_user(&file, len)?, kernel))
+    Ok(file)
 }
 
 /// Maps a file somewhere in a user program's part.
-fn map_at_user(file: &OwnedFd, len: usize) -> io::Result<u64> {
+fn map_at_user(file: &OwnedFd, len: usize, protection: i32) -> io::Result<u64> {
     /// Where to look next; addresses come again when all have been used.
     static NEXT: AtomicU64 = AtomicU64::new(USER_FIRST);
     const USER_FIRST: u64 = 0x100_0000_0000;
@@ -59,15 +70,7 @@ fn map_at_user(file: &OwnedFd, len: usize) -> io::Result<u64> {
             NEXT.store(USER_FIRST + step, Ordering::Relaxed);
             address = USER_FIRST;
         }
-        if map_file(
-            file,
-            address,
-            len,
-            libc::PROT_NONE,
-            libc::MAP_FIXED_NOREPLACE,
-        )
-        .is_ok()
-        {
+        if map_file(file, address, len, protection, libc::MAP_FIXED_NOREPLACE).is_ok() {
             return Ok(address);
         }
     }
@@ -103,3 +106,33 @@ pub(crate) const PAGE: usize = 4096;
 
 /// Readable and writable.
 pub(crate) const READ_WRITE: i32 = libc::PROT_READ | libc::PROT_WRITE;
+
+/// Memory of a user program, which a driver asked for; unmapped when it is dropped.
+#[derive(Debug)]
+pub(crate) struct UserPages {
+    address: u64,
+    len: usize,
+}
+
+impl UserPages {
+    /// Maps zeroed memory with a protection of the host's.
+    pub(crate) fn map(len: usize, protection: i32) -> io::Result<Self> {
+        let address = map_at_user(&zeroed_file(len)?, len, protection)?;
+        Ok(Self { address, len })
+    }
+
+    pub(crate) fn address(&self) -> u64 {
+        self.address
+    }
+
+    /// Bytes.
+    pub(crate) fn len(&self) -> usize {
+        self.len
+    }
+}
+
+impl Drop for UserPages {
+    fn drop(&mut self) {
+        unmap(self.address, self.len);
+    }
+}

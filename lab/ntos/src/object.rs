@@ -22,6 +22,9 @@ pub(crate) enum Kind {
     Section,
     Key,
     Callback,
+    Token,
+    Directory,
+    SymbolicLink,
     Interrupt,
 }
 
@@ -37,6 +40,9 @@ impl Kind {
             Self::Section => "section",
             Self::Key => "registry key",
             Self::Callback => "callback object",
+            Self::Token => "token",
+            Self::Directory => "object directory",
+            Self::SymbolicLink => "symbolic link",
             Self::Interrupt => "interrupt",
         }
     }
@@ -252,6 +258,46 @@ impl Objects {
         }
     }
 
+    /// What a symbolic link leads to.
+    pub(crate) fn link_target(&self, link: &str) -> Result<String, NTSTATUS> {
+        match self.names.get(&normalize(link)) {
+            Some(Target::Link { to, .. }) => Ok(to.clone()),
+            Some(Target::Object(_)) => Err(STATUS_OBJECT_TYPE_MISMATCH),
+            None => Err(STATUS_OBJECT_NAME_NOT_FOUND),
+        }
+    }
+
+    /// Names directly below a directory (a path without a separator at its end), with their types, in order.
+    pub(crate) fn names_below(&self, directory: &str) -> Vec<(String, &'static str)> {
+        let prefix = normalize(&format!(r"{directory}\"));
+        let below = self.names.iter().filter_map(|(path, target)| {
+            let rest = path.strip_prefix(&prefix)?;
+            let (name, kind) = match (rest.split_once('\\'), target) {
+                (Some((name, _)), _) => (name.to_owned(), "Directory"),
+                (None, Target::Link { .. }) => (rest.to_owned(), "SymbolicLink"),
+                (None, Target::Object(address)) => {
+                    let object = self.objects.get(address)?;
+                    // As it was spelt when it was made.
+                    let full = object.name.as_deref().unwrap_or(rest);
+                    let name = full.rsplit('\\').next().unwrap_or(rest);
+                    let kind = match object.kind {
+                        Kind::Driver => "Driver",
+                        Kind::Event => "Event",
+                        Kind::Callback => "Callback",
+                        Kind::Section => "Section",
+                        _ => "Device",
+                    };
+                    (name.to_owned(), kind)
+                }
+            };
+            Some((name, kind))
+        });
+        let mut names: Vec<_> = below.collect();
+        names.sort();
+        names.dedup();
+        names
+    }
+
     /// Symbolic links: name, target, where made.
     pub(crate) fn links(&self) -> impl Iterator<Item = (&str, &str, u64)> {
         self.names.iter().filter_map(|(name, target)| match target {
@@ -276,7 +322,11 @@ impl Objects {
         let is_dead = |object: &Object| match object.kind {
             // Registrations, which refer to it too, are gone with their driver.
             Kind::Callback => true,
-            Kind::Event | Kind::Key | Kind::Section => object.references <= 0,
+            // Its process has it made again when it is asked for.
+            Kind::Token => true,
+            Kind::Event | Kind::Key | Kind::Section | Kind::Directory | Kind::SymbolicLink => {
+                object.references <= 0
+            }
             _ => false,
         };
         let dead = self.objects.iter().filter(|(_, object)| is_dead(object));

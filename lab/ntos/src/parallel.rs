@@ -144,6 +144,11 @@ impl Parallel {
         self.workers.len() > 1
     }
 
+    /// Host threads that run the machine.
+    pub(crate) fn host_threads(&self) -> u32 {
+        u32::try_from(self.workers.len()).unwrap_or(u32::MAX)
+    }
+
     /// Whether several host threads run it now.
     #[inline]
     pub(crate) fn is_on(&self) -> bool {
@@ -480,6 +485,7 @@ impl Machine {
     }
 
     fn conclude_run(&self, done: &dyn Fn() -> bool) {
+        self.watch.rest();
         let next = self.next_due();
         if done() {
             return self.parallel.finish(Ran::Done);

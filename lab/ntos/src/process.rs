@@ -15,6 +15,8 @@ use crate::sched::{Job, State, Thread, ThreadId};
 
 /// Bytes of the opaque process and thread structures; drivers know only the header.
 const OBJECT_SIZE: u64 = 0x800;
+/// Where in a process object its program's name is: bytes, at most 15 and a terminator.
+pub(crate) const IMAGE_NAME: usize = 0x5A8;
 /// Process id of the kernel itself.
 pub(crate) const SYSTEM_PROCESS: u64 = 4;
 
@@ -25,6 +27,8 @@ pub(crate) struct Process {
     pub(crate) id: u64,
     /// Files it has open.
     pub(crate) files: u32,
+    /// When it was first seen (100 ns since 1601).
+    pub(crate) started: i64,
 }
 
 impl Machine {
@@ -71,12 +75,29 @@ impl Machine {
         let address = self
             .dispatcher_object(Kind::Process, b"Proc", PROCESS_OBJECT)
             .ok_or(STATUS_INSUFFICIENT_RESOURCES)?;
+        let path = self.process_path(id);
+        let name = path.rsplit('\\').next().unwrap_or_default();
+        let name: Vec<u8> = name.bytes().take(15).collect();
+        guest::fill((address as *mut u8).wrapping_add(IMAGE_NAME), &name);
         self.processes.borrow_mut().push(Process {
             address,
             id,
             files: 0,
+            started: self.clock.filetime().cast_signed(),
         });
         Ok(address)
+    }
+
+    /// Path of the program of a process, as Windows would spell it: of a process of the host, its own.
+    #[expect(clippy::unused_self, reason = "a fact of the machine's processes")]
+    pub(crate) fn process_path(&self, id: u64) -> String {
+        if id == SYSTEM_PROCESS {
+            return "System".into();
+        }
+        let path = std::fs::read_link(format!("/proc/{id}/exe")).unwrap_or_default();
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        let name = if name.is_empty() { "client" } else { &name };
+        format!(r"\Device\HarddiskVolume1\{name}.exe")
     }
 
     /// Id of the process at an address.
@@ -164,6 +185,7 @@ impl Machine {
             priority: 8.into(),
             is_system_thread: false.into(),
             cpu: 0.into(),
+            unchecked: None.into(),
             depth: 0.into(),
             timing: false.into(),
             away: 0.into(),

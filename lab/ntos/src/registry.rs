@@ -76,7 +76,8 @@ impl Registry {
         key.set("DisplayName", REG_SZ, wide(name));
     }
 
-    fn make(&mut self, path: &str) -> &mut Key {
+    /// The key at a path, made with all above it where it is missing.
+    pub(crate) fn make(&mut self, path: &str) -> &mut Key {
         let mut key = &mut self.root;
         for component in components(path).unwrap_or_default() {
             key = key.child(component);

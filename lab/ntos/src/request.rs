@@ -146,6 +146,32 @@ impl Machine {
         Ok(request)
     }
 
+    /// Sends an IRP of the kernel's from a thread, and waits for it.
+    pub(crate) fn perform_irp(
+        &self,
+        irp: *mut IRP,
+        thread: ThreadId,
+        device: u64,
+    ) -> Result<Completion, Stopped> {
+        set!(irp, Thread = self.thread(thread).object.get() as *mut _);
+        let irp_address = irp as u64;
+        self.run_now(
+            thread,
+            Job::Dispatch {
+                device,
+                irp: irp_address,
+            },
+        );
+        let request = Request {
+            irp,
+            thread,
+            buffer: None,
+            output: None,
+            output_len: 0,
+        };
+        self.wait_for(request, &mut [])
+    }
+
     /// Runs the machine until a request is complete, and gives its outcome.
     #[inline]
     fn wait_for(&self, request: Request, output: &mut [u8]) -> Result<Completion, Stopped> {
@@ -184,6 +210,12 @@ impl Machine {
 
     /// Asks the driver to cancel a request.
     pub fn cancel(&self, request: &Request) -> Result<(), Stopped> {
+        self.begin_cancel(request)?;
+        self.poll().map(drop)
+    }
+
+    /// As [`Self::cancel`], when the machine next runs.
+    pub fn begin_cancel(&self, request: &Request) -> Result<(), Stopped> {
         self.check_running()?;
         if let Ok(thread) = self.free_thread(self.thread(request.thread).process.get()) {
             self.start(
@@ -193,7 +225,7 @@ impl Machine {
                 },
             );
         }
-        self.poll().map(drop)
+        Ok(())
     }
 
     /// Takes the outcome of a complete request.
@@ -284,6 +316,10 @@ impl Machine {
         };
         set!(irp, CancelRoutine = None);
         let device = get!(get!(irp, CurrentStackLocation), DeviceObject);
+        if routine as usize as u64 == crate::exports::queue::csq_cancel_routine() {
+            self.csq_cancel(irp);
+            return true;
+        }
         let args = [device as u64, irp as u64, 0, 0];
         self.call_with_cancel_lock(irp, routine as usize as u64, args);
         true

@@ -21,6 +21,8 @@ pub(crate) struct WorkItem {
     /// `IoQueueWorkItemEx`: the routine gets the item too.
     pub(crate) extended: bool,
     pub(crate) queued: bool,
+    /// `ExQueueWorkItem`: the item is the driver's, and forgotten once it runs.
+    pub(crate) once: bool,
     pub(crate) allocated_at: u64,
 }
 
@@ -39,12 +41,21 @@ pub(crate) enum Held {
     Resource,
     CallbackRegistration,
     ProcessNotifyRoutine,
+    ProcessNotifyRoutineEx,
     ThreadNotifyRoutine,
     ImageNotifyRoutine,
     PnpNotification,
     WmiProvider,
     ErrorLogEntry,
     AttachedProcess,
+    SecuredMemory,
+    EventProvider,
+    BugCheckCallback,
+    ProcessorCallback,
+    SystemState,
+    PowerSetting,
+    ObjectCallbacks,
+    RegistryCallback,
 }
 
 impl Held {
@@ -64,12 +75,20 @@ impl Held {
             Self::LookasideList => "lookaside list",
             Self::Resource => "executive resource",
             Self::CallbackRegistration => "registration with a callback object",
-            Self::ProcessNotifyRoutine => "process notify routine",
+            Self::ProcessNotifyRoutineEx | Self::ProcessNotifyRoutine => "process notify routine",
             Self::ThreadNotifyRoutine => "thread notify routine",
             Self::ImageNotifyRoutine => "image notify routine",
             Self::PnpNotification => "plug-and-play notification",
             Self::WmiProvider => "WMI provider",
             Self::ErrorLogEntry => "entry of the error log",
+            Self::EventProvider => "provider of events",
+            Self::BugCheckCallback => "routine for bug checks",
+            Self::ProcessorCallback => "routine for new processors",
+            Self::SystemState => "interest in the power state",
+            Self::PowerSetting => "routine for a power setting",
+            Self::ObjectCallbacks => "callbacks for handles",
+            Self::RegistryCallback => "callback for the registry",
+            Self::SecuredMemory => "memory of a user program that is secured",
             Self::AttachedProcess => "thread that is attached to a process",
         }
     }
@@ -110,6 +129,8 @@ pub(crate) struct Resources {
     pub(crate) driver_files: HashSet<u64>,
     /// Exported variables, filled at first use.
     pub(crate) variables: Variables,
+    /// State of the C library's `rand`.
+    pub(crate) random: u32,
     next_handle: u64,
 }
 

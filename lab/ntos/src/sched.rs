@@ -19,6 +19,7 @@ use crate::fiber::Fiber;
 use crate::layout::{Slot, pending};
 use crate::locks::returned::Called;
 use crate::machine::{Machine, current};
+use crate::reach::Unchecked;
 use crate::wait::Wait;
 use crate::{asm, guest, latency, seh};
 
@@ -91,6 +92,8 @@ pub(crate) struct Thread {
     pub(crate) is_system_thread: Cell<bool>,
     /// Last processor it ran on.
     pub(crate) cpu: Cell<usize>,
+    /// The request it was started with, if any program can send it.
+    pub(crate) unchecked: Cell<Option<Unchecked>>,
     /// Nested calls into driver code.
     pub(crate) depth: Cell<u32>,
     /// Whether it runs a routine whose time is taken.
@@ -172,6 +175,7 @@ impl Machine {
             if self.held.take().is_some() {
                 continue;
             }
+            self.watch.rest();
             if done() {
                 return Ran::Done;
             }
@@ -437,7 +441,7 @@ impl Machine {
         }
     }
 
-    fn anyone_else_can_run(&self) -> bool {
+    pub(crate) fn anyone_else_can_run(&self) -> bool {
         let can_go_on = |id: ThreadId| self.thread(id).state.get() == State::Runnable;
         let elsewhere = self.cpus.iter().enumerate().any(|(index, cpu)| {
             index != self.current_cpu.get()
@@ -450,10 +454,12 @@ impl Machine {
     /// Carries out a fiber's job, on that fiber.
     fn do_job(&self, id: ThreadId) {
         let thread = self.thread(id);
+        thread.unchecked.set(None);
         match thread.job.replace(Job::None) {
             Job::None => {}
             Job::Call { function, args } => thread.result.set(self.call(function, args)),
             Job::Dispatch { device, irp } => {
+                thread.unchecked.set(self.unchecked_request(irp as *mut _));
                 let status = self.call_device(device as *mut _, irp as *mut _);
                 thread.result.set(u64::from(status.to_u32()));
             }

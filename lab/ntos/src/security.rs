@@ -17,6 +17,7 @@ pub(crate) type Sid = Vec<u8>;
 const LOCAL_SYSTEM: &[u8] = &[1, 1, 0, 0, 0, 0, 0, 5, 18, 0, 0, 0];
 const ADMINISTRATORS: &[u8] = &[1, 2, 0, 0, 0, 0, 0, 5, 32, 0, 0, 0, 0x20, 2, 0, 0];
 const USERS: &[u8] = &[1, 2, 0, 0, 0, 0, 0, 5, 32, 0, 0, 0, 0x21, 2, 0, 0];
+const PERFORMANCE_LOG_USERS: &[u8] = &[1, 2, 0, 0, 0, 0, 0, 5, 32, 0, 0, 0, 0x2F, 2, 0, 0];
 const EVERYONE: &[u8] = &[1, 1, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0];
 const AUTHENTICATED_USERS: &[u8] = &[1, 1, 0, 0, 0, 0, 0, 5, 11, 0, 0, 0];
 
@@ -25,11 +26,21 @@ const AUTHENTICATED_USERS: &[u8] = &[1, 1, 0, 0, 0, 0, 0, 5, 11, 0, 0, 0];
 pub enum Privilege {
     /// SYSTEM and a member of Administrators.
     Administrator,
+    /// A member of Performance Log Users, and of Users.
+    PerformanceLogUser,
     /// A member of Users.
     User,
 }
 
 impl Privilege {
+    /// The user it is: SYSTEM, or a member of Users.
+    pub(crate) fn user(self) -> Sid {
+        match self {
+            Self::Administrator => LOCAL_SYSTEM.to_vec(),
+            Self::PerformanceLogUser | Self::User => USERS.to_vec(),
+        }
+    }
+
     fn sids(self) -> &'static [&'static [u8]] {
         match self {
             Self::Administrator => &[
@@ -39,6 +50,9 @@ impl Privilege {
                 EVERYONE,
                 AUTHENTICATED_USERS,
             ],
+            Self::PerformanceLogUser => {
+                &[PERFORMANCE_LOG_USERS, USERS, EVERYONE, AUTHENTICATED_USERS]
+            }
             Self::User => &[USERS, EVERYONE, AUTHENTICATED_USERS],
         }
     }
@@ -159,6 +173,9 @@ mod tests {
             Privilege::Administrator,
             GENERIC_READ | GENERIC_WRITE
         ));
+        assert!(!allows(&dacl, Privilege::User, GENERIC_READ));
+        let dacl = Some(vec![allow(GENERIC_READ, PERFORMANCE_LOG_USERS)]);
+        assert!(allows(&dacl, Privilege::PerformanceLogUser, GENERIC_READ));
         assert!(!allows(&dacl, Privilege::User, GENERIC_READ));
         let dacl = Some(vec![allow(GENERIC_READ, USERS)]);
         assert!(allows(&dacl, Privilege::User, 1));

@@ -25,6 +25,9 @@ use crate::machine::{Machine, current};
 /// x86's trap flag: a debug exception behind the next instruction.
 const TRAP_FLAG: i64 = 0x100;
 
+/// Instructions of a window without a point that are counted; it goes on without being stepped then.
+pub const MOST_COUNTED: u64 = 20_000;
+
 type Gregs = [i64; 23];
 const RIP: usize = libc::REG_RIP as usize;
 const RSP: usize = libc::REG_RSP as usize;
@@ -70,6 +73,8 @@ pub struct Steps {
     pub instructions: u64,
     /// Where the event happened; `None` when the window ended before.
     pub hit: Option<Hit>,
+    /// Without a point: the address of each instruction, in order.
+    pub path: Vec<u64>,
 }
 
 /// Where an event happened.
@@ -93,6 +98,7 @@ pub(crate) struct Stepper {
     /// Last instruction pointer: a repeated string instruction is one instruction.
     last: Cell<u64>,
     event: RefCell<Option<(Option<Action>, Event)>>,
+    path: RefCell<Vec<u64>>,
     /// Instruction, IRQL and processor of the event.
     hit: Cell<Option<(u64, KIRQL, usize)>>,
 }
@@ -148,6 +154,11 @@ impl Stepper {
             return true;
         }
         self.seen.set(n + 1);
+        if self.point.get().is_none() {
+            // The signal came from driver code: nothing of the lab's is half done.
+            self.path.borrow_mut().push(rip);
+            self.on.set(n + 1 < MOST_COUNTED);
+        }
         false
     }
 }
@@ -167,6 +178,7 @@ impl Machine {
         let hit = self.stepper.hit.take();
         let steps = Steps {
             instructions: self.stepper.seen.get(),
+            path: self.stepper.path.take(),
             hit: hit.map(|(rip, irql, cpu)| Hit {
                 at: self.frame(rip),
                 irql,

@@ -74,8 +74,14 @@ impl Machine {
         let name = objects
             .get(device as u64)
             .and_then(|object| object.name.clone());
-        let leads_here =
-            |link: &str| matches!(objects.lookup(link), Ok((found, _)) if found == device as u64);
+        // An interface leads to the device of the bus, below the driver's.
+        let leads_here = |link: &str| {
+            let Ok((found, _)) = objects.lookup(link) else {
+                return false;
+            };
+            let found = found as *mut DEVICE_OBJECT;
+            found == device || self.is_physical_device(found) && self.top_of_stack(found) == device
+        };
         let mut links: Vec<String> = objects
             .links()
             .filter(|(link, ..)| leads_here(link))

@@ -96,6 +96,10 @@ impl Thunks {
     /// Address to bind an import of the kernel to, if the lab provides it.
     pub(crate) fn address(&self, name: &str) -> Option<u64> {
         let index = *self.by_name.get(name)?;
+        if name == "__chkstk" {
+            // Its argument is in rax, and it keeps every register: a thunk would not.
+            return Some(asm::check_stack as *const () as u64);
+        }
         Some(self.code + (index * THUNK) as u64)
     }
 
@@ -114,9 +118,14 @@ impl Thunks {
         Some(self.exports.get(usize::try_from(index).ok()?)?.contract)
     }
 
+    /// Addresses of all thunks.
+    pub(crate) fn range(&self) -> std::ops::Range<u64> {
+        self.code..self.code + self.len as u64
+    }
+
     /// Whether an address is in a thunk.
     pub(crate) fn contains(&self, address: u64) -> bool {
-        (self.code..self.code + self.len as u64).contains(&address)
+        self.range().contains(&address)
     }
 }
 

@@ -11,8 +11,8 @@ use lab_verifier::RuleId;
 use nt::NTSTATUS;
 use nt::base::UserMode;
 use nt::ke::{
-    APC_LEVEL, DISPATCHER_HEADER, EVENT_SYNCHRONIZATION_OBJECT, KMUTANT, MUTANT_OBJECT,
-    SEMAPHORE_OBJECT, TIMER_SYNCHRONIZATION_OBJECT,
+    APC_LEVEL, DISPATCHER_HEADER, EVENT_NOTIFICATION_OBJECT, EVENT_SYNCHRONIZATION_OBJECT, KMUTANT,
+    MUTANT_OBJECT, SEMAPHORE_OBJECT, TIMER_SYNCHRONIZATION_OBJECT,
 };
 use nt::status::{STATUS_SUCCESS, STATUS_TIMEOUT};
 
@@ -216,6 +216,30 @@ impl Machine {
             |object: &&u64| get!(**object as *mut DISPATCHER_HEADER, Type) == MUTANT_OBJECT;
         for mutex in objects.iter().filter(is_mutex) {
             self.lock_wanted(*mutex, Mode::Exclusive);
+        }
+    }
+
+    /// Reports a dispatcher object of the driver's that was never initialised.
+    pub(crate) fn check_dispatcher(&self, object: u64) {
+        let header = object as *mut DISPATCHER_HEADER;
+        if get!(header, WaitListHead.Flink).is_null() {
+            self.report(
+                RuleId::DispatcherUninitialized,
+                [object, 0, 0, 0],
+                format!("the object at {object:#x} was used and not initialised"),
+            );
+        }
+    }
+
+    /// As [`Self::check_dispatcher`], for objects to be waited for, which may be of any kind.
+    pub(crate) fn check_waited(&self, objects: &[u64]) {
+        for object in objects {
+            let is_kernels = self.objects.borrow().get(*object).is_some();
+            // Zeroed memory has the type of a notification event.
+            let kind = get!(*object as *mut DISPATCHER_HEADER, Type);
+            if !is_kernels && kind == EVENT_NOTIFICATION_OBJECT {
+                self.check_dispatcher(*object);
+            }
         }
     }
 

@@ -18,6 +18,7 @@ use std::time::Duration;
 use lab_verifier::RuleId;
 use nt::ke::DISPATCH_LEVEL;
 
+use crate::clock::ClockKind;
 use crate::fault;
 use crate::layout::pending;
 use crate::machine::{Machine, try_current};
@@ -28,6 +29,8 @@ use crate::sched::ThreadId;
 const SIGNAL: i32 = libc::SIGVTALRM;
 /// Processor time between two looks.
 const LOOK: Duration = Duration::from_millis(20);
+/// How many times as long as one context all of them together may go on, in virtual time, without any rest.
+const BUSY: u32 = 3;
 
 /// Processor time that a driver may take at raised IRQL in one go.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -60,6 +63,10 @@ pub(crate) struct Watch {
     raised: u32,
     /// The limit that ran out.
     broken: Cell<RuleId>,
+    /// How often nothing was left to run.
+    rests: Cell<u64>,
+    /// Looks in a row that saw the same number of rests, and that number.
+    busy: Cell<(u64, u32)>,
     /// The spin lock acquired last, while it is held.
     pub(crate) last_lock: Cell<u64>,
 }
@@ -79,8 +86,26 @@ impl Watch {
             isr: looks(limits.isr),
             raised: looks(limits.raised),
             broken: Cell::new(RuleId::Hang),
+            rests: Cell::new(0),
+            busy: Cell::new((0, 0)),
             last_lock: Cell::new(0),
         }
+    }
+
+    /// Everything waits, or is done.
+    #[inline]
+    pub(crate) fn rest(&self) {
+        self.rests.set(self.rests.get().wrapping_add(1));
+    }
+
+    /// Whether contexts have kept the machine busy for so long that they never will let it rest: a loop
+    /// that gives way now and then is one, too. Several host threads look more often.
+    fn never_rests(&self, host_threads: u32) -> bool {
+        let (seen, looks) = self.busy.get();
+        let rests = self.rests.get();
+        let looks = if seen == rests { looks + 1 } else { 0 };
+        self.busy.set((rests, looks));
+        looks >= self.hang.saturating_mul(BUSY).saturating_mul(host_threads)
     }
 
     /// Whether so many looks in a row of this host thread have seen the same number of switches.
@@ -201,7 +226,9 @@ impl Machine {
         }
         let raised = self.running.get().and_then(|id| self.overdue_at_irql(id));
         let stuck = self.watch.is_stuck(self.switches_here());
-        raised.or(stuck.then_some(RuleId::Hang))
+        let busy = self.clock.kind() == ClockKind::Virtual
+            && self.watch.never_rests(self.parallel.host_threads());
+        raised.or((stuck || busy).then_some(RuleId::Hang))
     }
 
     fn overdue_at_irql(&self, id: ThreadId) -> Option<RuleId> {
@@ -281,7 +308,8 @@ impl Machine {
             _ => (
                 RuleId::Hang,
                 [rip, 0, 0, 0],
-                "the driver ran for longer than the limit without giving control back".into(),
+                "the driver ran for longer than the limit without giving control back, or waiting for anything"
+                    .into(),
             ),
         }
     }

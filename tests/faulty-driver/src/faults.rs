@@ -75,6 +75,7 @@ pub(crate) unsafe fn commit(fault: Fault, argument: u64) {
             Fault::SystemCall => {
                 asm!("syscall", in("rax") 39, out("rcx") _, out("r11") _, lateout("rax") _)
             }
+            Fault::Work => work(),
             Fault::ReadCounter => keep(read_counter(argument)),
             Fault::Spin => loop {
                 asm!("pause");
@@ -82,6 +83,8 @@ pub(crate) unsafe fn commit(fault: Fault, argument: u64) {
             Fault::Echo
             | Fault::CompleteTwice
             | Fault::NotCompleted
+            | Fault::PendsForever
+            | Fault::PendsUntilCancelled
             | Fault::TooMuchInformation => {}
         }
     }
@@ -229,4 +232,22 @@ unsafe fn read_counter(times: u64) -> u64 {
         sum = sum.wrapping_add(value);
     }
     sum
+}
+
+/// Takes, uses and gives back pool and a lock, eight times.
+#[inline(never)]
+unsafe fn work() {
+    let mut lock = 0;
+    for size in (64..).step_by(64).take(8) {
+        unsafe {
+            let block = pool(size);
+            if block.is_null() {
+                return;
+            }
+            let old = KeAcquireSpinLockRaiseToDpc(&mut lock);
+            ptr::write_bytes(block, 1, size);
+            KeReleaseSpinLock(&mut lock, old);
+            ExFreePoolWithTag(block.cast(), TAG);
+        }
+    }
 }

@@ -1,7 +1,7 @@
 //! What the tests ask of the faulty driver: to break a rule, or a fault by its code.
 #![no_std]
 
-use nt::io::{FILE_ANY_ACCESS, METHOD_BUFFERED, ctl_code};
+use nt::io::{FILE_ANY_ACCESS, FILE_WRITE_DATA, METHOD_BUFFERED, ctl_code};
 
 /// Device that user programs open.
 pub const DEVICE: &str = r"\\.\Faulty";
@@ -10,6 +10,35 @@ pub const DEVICE: &str = r"\\.\Faulty";
 pub const BREAK: u32 = code(0x900);
 /// Comes close to breaking the rule whose name is in the input.
 pub const NEAR_MISS: u32 = code(0x901);
+
+/// As [`NEAR_MISS`], for those who may write.
+pub const NEAR_MISS_WRITE: u32 = ctl_code(
+    nt::io::FILE_DEVICE_UNKNOWN,
+    0x901,
+    METHOD_BUFFERED,
+    FILE_WRITE_DATA,
+);
+/// Does something unusual and right, whose name is in the input.
+pub const CORRECT: u32 = code(0x902);
+
+/// What [`CORRECT`] can do: things that break no rule, and that correct drivers do.
+pub const CORRECT_WAYS: &[&str] = &[
+    "completion-resends",
+    "pending-before-passed-on",
+    "waits-for-completion",
+    "own-location-below",
+    "completed-by-work-item",
+    "completed-by-timer",
+    "built-request",
+    "remove-lock-until-completion",
+    "spin-locks-handed-over",
+    "spin-locks-in-one-order",
+    "resource-nested",
+    "mutex-nested",
+    "event-on-stack",
+    "timer-set-again",
+    "work-item-again",
+];
 
 const fn code(function: u32) -> u32 {
     ctl_code(
@@ -88,4 +117,10 @@ faults! {
     /// Loops of counter reads, with the number of reads in the input.
     ReadCounter = 0x822,
     Spin = 0x823,
+    /// What drivers do all day, and nothing wrong: eight blocks of pool, each used under a spin lock.
+    Work = 0x824,
+    /// Stays pending, whoever cancels it.
+    PendsForever = 0x825,
+    /// Stays pending until it is cancelled.
+    PendsUntilCancelled = 0x826,
 }

@@ -26,7 +26,7 @@ mod driver {
 
     use core::ptr;
 
-    use faulty_driver::{BREAK, Fault, NEAR_MISS};
+    use faulty_driver::{BREAK, CORRECT, Fault, NEAR_MISS, NEAR_MISS_WRITE};
     use nt::NTSTATUS;
     use nt::base::UNICODE_STRING;
     use nt::io::{
@@ -173,11 +173,14 @@ mod driver {
                 return rules::lower(device, irp);
             }
             let parameters = (*(*irp).CurrentStackLocation).Parameters.DeviceIoControl;
-            if let BREAK | NEAR_MISS = parameters.IoControlCode {
+            if let BREAK | NEAR_MISS | NEAR_MISS_WRITE | CORRECT = parameters.IoControlCode {
                 let len = parameters.InputBufferLength as usize;
                 let name = core::slice::from_raw_parts((*irp).SystemBuffer.cast(), len);
-                let broken = parameters.IoControlCode == BREAK;
-                let Some(act) = rules::find(name, broken) else {
+                let act = match parameters.IoControlCode {
+                    CORRECT => rules::find_correct(name),
+                    code => rules::find(name, code == BREAK),
+                };
+                let Some(act) = act else {
                     return complete(irp, STATUS_OBJECT_NAME_NOT_FOUND, 0);
                 };
                 let driver = (*upper).DriverObject;
@@ -207,6 +210,8 @@ mod driver {
                 }
                 Fault::NotCompleted => STATUS_SUCCESS,
                 Fault::TooMuchInformation => complete(irp, STATUS_SUCCESS, 4096),
+                Fault::PendsForever => rules::pend(irp, false),
+                Fault::PendsUntilCancelled => rules::pend(irp, true),
                 other => {
                     let argument = if parameters.InputBufferLength >= 8 {
                         (*irp).SystemBuffer.cast::<u64>().read_unaligned()

@@ -14,6 +14,8 @@
     reason = "sizes of structures fit, and bad addresses are meant"
 )]
 
+mod correct;
+mod dispatcher;
 mod integrity;
 mod irp;
 mod irql;
@@ -73,12 +75,13 @@ macro_rules! pairs {
 }
 use pairs;
 
-const ALL: [&[Pair]; 8] = [
+const ALL: [&[Pair]; 9] = [
     pool::PAIRS,
     irql::PAIRS,
     locks::PAIRS,
     irp::PAIRS,
     objects::PAIRS,
+    dispatcher::PAIRS,
     left::PAIRS,
     memory::PAIRS,
     security::PAIRS,
@@ -91,6 +94,13 @@ pub(crate) fn find(rule: &[u8], broken: bool) -> Option<Act> {
         .flat_map(|pairs| pairs.iter())
         .find(|pair| pair.rule.as_bytes() == rule)?;
     Some(if broken { pair.broken } else { pair.near })
+}
+
+/// Something unusual and right.
+pub(crate) fn find_correct(name: &[u8]) -> Option<Act> {
+    let ways = correct::WAYS.iter();
+    let mut named = ways.filter(|(way, _)| way.as_bytes() == name);
+    named.next().map(|(_, act)| *act)
 }
 
 /// Does it, and completes the request.
@@ -108,4 +118,9 @@ pub(crate) unsafe fn perform(act: Act, request: &Request) -> NTSTATUS {
 /// What the lower device does with a request.
 pub(crate) unsafe fn lower(device: *mut DEVICE_OBJECT, irp: *mut IRP) -> NTSTATUS {
     unsafe { irp::lower(device, irp) }
+}
+
+/// Leaves a request pending; it may be cancelled if there is a routine for that.
+pub(crate) unsafe fn pend(irp: *mut IRP, cancelable: bool) -> NTSTATUS {
+    unsafe { irp::pend(irp, cancelable) }
 }

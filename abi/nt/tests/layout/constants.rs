@@ -154,6 +154,7 @@ pub(crate) fn facts() -> Vec<Fact> {
             FILE_READ_DATA, FILE_WRITE_DATA;
         nt::irp, [windows_sys::Wdk::System::SystemServices], is in C:
             IRP_MJ_CREATE, IRP_MJ_CLOSE, IRP_MJ_READ, IRP_MJ_WRITE, IRP_MJ_QUERY_INFORMATION,
+            IRP_MJ_SET_INFORMATION, IRP_MJ_FLUSH_BUFFERS, IRP_MJ_QUERY_VOLUME_INFORMATION,
             IRP_MJ_DEVICE_CONTROL, IRP_MJ_INTERNAL_DEVICE_CONTROL, IRP_MJ_SHUTDOWN,
             IRP_MJ_CLEANUP, IRP_MJ_POWER, IRP_MJ_SYSTEM_CONTROL, IRP_MJ_PNP,
             IRP_MJ_MAXIMUM_FUNCTION, SL_PENDING_RETURNED, SL_INVOKE_ON_CANCEL,
@@ -176,8 +177,38 @@ pub(crate) fn facts() -> Vec<Fact> {
             ResourceTypeOverflow;
         nt::hal, [windows_sys::Wdk::System::SystemServices], absent in C:
             ResourceTypeEventBuffer;
+        nt::hal, [], absent in C:
+            HalProfileSourceInterruptHandler, HAL_DISPATCH_VERSION, HAL_DISPATCH_ROUTINES;
+        nt::vm, [windows_sys::Wdk::System::SystemServices], absent in C:
+            MM_COPY_MEMORY_PHYSICAL, MM_COPY_MEMORY_VIRTUAL;
+        nt::vm, [windows_sys::Wdk::System::SystemServices], is in C:
+            POOL_QUOTA_FAIL_INSTEAD_OF_RAISE, PAGE_NOACCESS, PAGE_READONLY, PAGE_READWRITE, PAGE_EXECUTE, PAGE_EXECUTE_READ, PAGE_EXECUTE_READWRITE, MEM_COMMIT, MEM_RESERVE, MEM_DECOMMIT, MEM_RELEASE;
+        nt::process, [], is in C:
+            ProcessBasicInformation, ProcessWow64Information, ProcessImageFileName;
+        nt::sysinfo, [windows_sys::Wdk::System::SystemServices], is in C:
+            KE_PROCESSOR_CHANGE_ADD_EXISTING;
+        nt::queue, [], absent in C:
+            DEVICE_QUEUE_OBJECT, QUEUE_OBJECT;
+        nt::queue, [windows_sys::Wdk::System::SystemServices], is in C:
+            IO_TYPE_CSQ_IRP_CONTEXT, IO_TYPE_CSQ, IO_TYPE_CSQ_EX;
+        nt::token, [windows_sys::Win32::Security], is in C:
+            TokenUser, TokenSessionId, TokenElevation;
+        nt::token, [windows_sys::Wdk::System::SystemServices], is in C:
+            PRIVILEGE_SET_ALL_NECESSARY;
+        nt::plugplay, [windows_sys::Wdk::System::SystemServices], is in C:
+            IRP_MN_START_DEVICE, IRP_MN_QUERY_REMOVE_DEVICE, IRP_MN_REMOVE_DEVICE, IRP_MN_CANCEL_REMOVE_DEVICE, IRP_MN_STOP_DEVICE, IRP_MN_QUERY_STOP_DEVICE, IRP_MN_CANCEL_STOP_DEVICE, IRP_MN_QUERY_DEVICE_RELATIONS, IRP_MN_QUERY_CAPABILITIES, IRP_MN_QUERY_ID, IRP_MN_QUERY_PNP_DEVICE_STATE, IRP_MN_SURPRISE_REMOVAL, BusRelations, TargetDeviceRelation, BusQueryDeviceID, BusQueryHardwareIDs, BusQueryInstanceID, DevicePropertyDeviceDescription, DevicePropertyHardwareID, DevicePropertyCompatibleIDs, DevicePropertyClassName, DevicePropertyManufacturer, DevicePropertyFriendlyName, DevicePropertyLocationInformation, DevicePropertyPhysicalDeviceObjectName, DevicePropertyBusNumber, DevicePropertyEnumeratorName, DevicePropertyAddress;
+        nt::callbacks, [windows_sys::Wdk::System::SystemServices], is in C:
+            OB_FLT_REGISTRATION_VERSION;
+        nt::wmi, [], absent in C:
+            IrpProcessed, IrpNotCompleted, IrpNotWmi, IrpForward;
         nt::status, [windows_sys::Win32::Foundation], is in C:
-            STATUS_SUCCESS, STATUS_WAIT_1, STATUS_ABANDONED_WAIT_0, STATUS_USER_APC,
+            STATUS_INVALID_UNWIND_TARGET, STATUS_BAD_FUNCTION_TABLE,
+            STATUS_FLT_INSTANCE_ALTITUDE_COLLISION,
+            STATUS_MORE_ENTRIES,
+            STATUS_NO_TOKEN,
+            STATUS_WMI_GUID_NOT_FOUND, STATUS_DEBUGGER_INACTIVE,
+            STATUS_SOME_NOT_MAPPED, STATUS_PARTIAL_COPY, STATUS_INVALID_CID, STATUS_CONFLICTING_ADDRESSES, STATUS_INVALID_PARAMETER_MIX, STATUS_INVALID_PAGE_PROTECTION, STATUS_MEMORY_NOT_ALLOCATED, STATUS_INVALID_PARAMETER_4, STATUS_INVALID_ADDRESS,
+            STATUS_NAME_TOO_LONG, STATUS_SUCCESS, STATUS_WAIT_1, STATUS_ABANDONED_WAIT_0, STATUS_USER_APC,
             STATUS_ALERTED, STATUS_TIMEOUT, STATUS_PENDING, STATUS_OBJECT_NAME_EXISTS,
             STATUS_BUFFER_OVERFLOW, STATUS_NO_MORE_ENTRIES, STATUS_DATATYPE_MISALIGNMENT,
             STATUS_BREAKPOINT, STATUS_DEVICE_BUSY, STATUS_UNSUCCESSFUL, STATUS_NOT_IMPLEMENTED,
@@ -218,9 +249,9 @@ pub(crate) fn facts() -> Vec<Fact> {
             DRIVER_IRQL_NOT_LESS_OR_EQUAL, MANUALLY_INITIATED_CRASH,
             THREAD_STUCK_IN_DEVICE_DRIVER, ATTEMPTED_EXECUTE_OF_NOEXECUTE_MEMORY,
             VIDEO_DRIVER_INIT_FAILURE, INVALID_PROCESS_DETACH_ATTEMPT,
-            NO_MORE_IRP_STACK_LOCATIONS, SYSTEM_PTE_MISUSE, WORKER_INVALID;
+            NO_MORE_IRP_STACK_LOCATIONS, WORKER_INVALID;
         nt::stop, [windows_sys::Win32::System::Diagnostics::Debug], absent in C:
-            SYSTEM_SERVICE_EXCEPTION, DRIVER_VERIFIER_DETECTED_VIOLATION, TIMER_OR_DPC_INVALID,
+            SYSTEM_PTE_MISUSE, SYSTEM_SERVICE_EXCEPTION, DRIVER_VERIFIER_DETECTED_VIOLATION, TIMER_OR_DPC_INVALID,
             DRIVER_VERIFIER_IOMANAGER_VIOLATION, PAGE_FAULT_IN_FREED_SPECIAL_POOL,
             PAGE_FAULT_BEYOND_END_OF_ALLOCATION, DRIVER_PAGE_FAULT_IN_FREED_SPECIAL_POOL,
             DRIVER_PAGE_FAULT_BEYOND_END_OF_ALLOCATION, KERNEL_SECURITY_CHECK_FAILURE,

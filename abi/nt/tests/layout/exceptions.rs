@@ -88,4 +88,17 @@ exceptions! {
         "PHYSICAL_COUNTER_RESOURCE_LIST": 0x14,
         "PHYSICAL_COUNTER_RESOURCE_LIST.Descriptors": 0x4,
     }
+    "wdm.h adds a type to the properties' numbers for its code analysis only (_PREFAST_), \
+     under which the metadata was made; mingw has what the kernel takes."
+    WindowsSys {
+        "DevicePropertyDeviceDescription": 0x1000,
+        "DevicePropertyHardwareID": 0x4001,
+        "DevicePropertyCompatibleIDs": 0x4002,
+        "DevicePropertyClassName": 0x1005,
+        "DevicePropertyManufacturer": 0x1008,
+        "DevicePropertyFriendlyName": 0x1009,
+        "DevicePropertyLocationInformation": 0x100A,
+        "DevicePropertyPhysicalDeviceObjectName": 0x100B,
+        "DevicePropertyEnumeratorName": 0x100F,
+    }
 }

@@ -163,6 +163,29 @@ pub(crate) fn facts() -> Vec<Fact> {
         remlock::IO_REMOVE_LOCK, [services::IO_REMOVE_LOCK_COMMON_BLOCK], "IO_REMOVE_LOCK_COMMON_BLOCK" { Removed, Reserved, IoCount, RemoveEvent }
         irp::QueryFileParameters, [wdk::IO_STACK_LOCATION_0_8], "IO_STACK_LOCATION.Parameters.QueryFile" { Length, FileInformationClass }
         irp::PowerParameters, [wdk::IO_STACK_LOCATION_0_35], "IO_STACK_LOCATION.Parameters.Power" { (SystemContext: Anonymous.SystemContext), Type, State, ShutdownType }
+        bitmap::RTL_BITMAP, [services::RTL_BITMAP], "RTL_BITMAP" { SizeOfBitMap, Buffer }
+        iomore::CONFIGURATION_INFORMATION, [services::CONFIGURATION_INFORMATION], "CONFIGURATION_INFORMATION" { DiskCount, FloppyCount, CdRomCount, TapeCount, ScsiPortCount, SerialCount, ParallelCount, AtDiskPrimaryAddressClaimed, AtDiskSecondaryAddressClaimed, Version, MediumChangerCount }
+        iomore::WORK_QUEUE_ITEM, [wdk::WORK_QUEUE_ITEM], "WORK_QUEUE_ITEM" { List, WorkerRoutine, Parameter }
+        iomore::GENERIC_MAPPING, [security::GENERIC_MAPPING], "GENERIC_MAPPING" { GenericRead, GenericWrite, GenericExecute, GenericAll }
+        vm::PHYSICAL_MEMORY_RANGE, [services::PHYSICAL_MEMORY_RANGE], "PHYSICAL_MEMORY_RANGE" { BaseAddress, NumberOfBytes }
+        process::CLIENT_ID, [windows_sys::Win32::System::WindowsProgramming::CLIENT_ID], "CLIENT_ID" { UniqueProcess, UniqueThread }
+        process::PS_CREATE_NOTIFY_INFO, [services::PS_CREATE_NOTIFY_INFO], "PS_CREATE_NOTIFY_INFO" { Size, (Flags: absent => Flags), ParentProcessId, CreatingThreadId, FileObject, ImageFileName, CommandLine, CreationStatus }
+        process::PROCESS_BASIC_INFORMATION, [windows_sys::Win32::System::Threading::PROCESS_BASIC_INFORMATION], "PROCESS_BASIC_INFORMATION" { ExitStatus, PebBaseAddress, AffinityMask, BasePriority, UniqueProcessId, InheritedFromUniqueProcessId }
+        sysinfo::KE_PROCESSOR_CHANGE_NOTIFY_CONTEXT, [services::KE_PROCESSOR_CHANGE_NOTIFY_CONTEXT], "KE_PROCESSOR_CHANGE_NOTIFY_CONTEXT" { State, NtNumber, Status, ProcNumber }
+        sysinfo::KBUGCHECK_CALLBACK_RECORD, [services::KBUGCHECK_CALLBACK_RECORD], "KBUGCHECK_CALLBACK_RECORD" { Entry, CallbackRoutine, Buffer, Length, Component, Checksum, State }
+        sysinfo::KBUGCHECK_REASON_CALLBACK_RECORD, [services::KBUGCHECK_REASON_CALLBACK_RECORD], "KBUGCHECK_REASON_CALLBACK_RECORD" { Entry, CallbackRoutine, Component, Checksum, Reason, State }
+        queue::KDEVICE_QUEUE, [wdk::KDEVICE_QUEUE], "KDEVICE_QUEUE" { Type, Size, DeviceListHead, Lock, Busy }
+        queue::KDEVICE_QUEUE_ENTRY, [services::KDEVICE_QUEUE_ENTRY], "KDEVICE_QUEUE_ENTRY" { DeviceListEntry, SortKey, Inserted }
+        queue::IO_CSQ, [services::IO_CSQ], "IO_CSQ" { Type, CsqInsertIrp, CsqRemoveIrp, CsqPeekNextIrp, CsqAcquireLock, CsqReleaseLock, CsqCompleteCanceledIrp, ReservePointer }
+        queue::IO_CSQ_IRP_CONTEXT, [services::IO_CSQ_IRP_CONTEXT], "IO_CSQ_IRP_CONTEXT" { Type, Irp, Csq }
+        queue::KQUEUE, [wdk::KQUEUE], "KQUEUE" { Header, EntryListHead, CurrentCount, MaximumCount, ThreadListHead }
+        token::SECURITY_SUBJECT_CONTEXT, [wdk::SECURITY_SUBJECT_CONTEXT], "SECURITY_SUBJECT_CONTEXT" { ClientToken, ImpersonationLevel, PrimaryToken, ProcessAuditId }
+        token::LUID_AND_ATTRIBUTES, [security::LUID_AND_ATTRIBUTES], "LUID_AND_ATTRIBUTES" { Luid, Attributes }
+        token::PRIVILEGE_SET, [security::PRIVILEGE_SET], "PRIVILEGE_SET" { PrivilegeCount, Control, Privilege }
+        plugplay::DEVICE_CAPABILITIES, [services::DEVICE_CAPABILITIES], "DEVICE_CAPABILITIES" { Size, Version, Address, UINumber, DeviceState, SystemWake, DeviceWake, D1Latency, D2Latency, D3Latency }
+        plugplay::DEVICE_RELATIONS, [services::DEVICE_RELATIONS], "DEVICE_RELATIONS" { Count, Objects }
+        callbacks::OB_OPERATION_REGISTRATION, [services::OB_OPERATION_REGISTRATION], "OB_OPERATION_REGISTRATION" { ObjectType, Operations, PreOperation, PostOperation }
+        callbacks::OB_CALLBACK_REGISTRATION, [services::OB_CALLBACK_REGISTRATION], "OB_CALLBACK_REGISTRATION" { Version, OperationRegistrationCount, Altitude, RegistrationContext, OperationRegistration }
     }
     facts
 }

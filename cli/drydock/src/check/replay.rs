@@ -18,12 +18,23 @@ pub(crate) fn run(arguments: &Arguments, file: &Path) -> anyhow::Result<()> {
     let identity =
         DriverIdentity::of(driver).with_context(|| format!("cannot read {}", driver.display()))?;
     let replay = Replay::read(file, &identity)?;
+    let other_build = replay.is_of_other_build(&identity);
+    if other_build {
+        eprintln!(
+            "drydock: {} was made for another build of {} (SHA-256 {}; this one: {}); its case may do something else here",
+            file.display(),
+            identity.name,
+            replay.driver.sha256,
+            identity.sha256
+        );
+    }
     let request = super::request(arguments)?;
     let replayed = engine::replay(&request, &replay)?;
     let mut out = std::io::stdout().lock();
     if arguments.json {
         let document = json!({
             "driver": identity,
+            "other_build": other_build,
             "rule": replay.rule,
             "place": replay.place,
             "case": replay.case,
@@ -37,10 +48,10 @@ pub(crate) fn run(arguments: &Arguments, file: &Path) -> anyhow::Result<()> {
         for found in &replayed.findings {
             writeln!(out, "{}\n", found.text)?;
         }
-        let word = if replayed.reproduced {
-            "reproduced"
-        } else {
-            "not reproduced"
+        let word = match (replayed.reproduced, &replayed.could_not_run) {
+            (true, _) => "reproduced",
+            (false, None) => "not reproduced",
+            (false, Some(_)) => "could not be run",
         };
         writeln!(out, "{word}: {} at {}", replay.rule, replay.place)?;
     }

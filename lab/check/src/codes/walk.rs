@@ -56,6 +56,8 @@ enum Value {
     Shifted { add: u32, divisor: u32 },
     /// An address in the image.
     Address(u32),
+    /// A number on at least one way here: the base that an unknown is added to.
+    Constant(u32),
 }
 
 /// A `cmp value, last; ja default`: the values 0 to `last` lead somewhere.
@@ -208,12 +210,19 @@ impl Walk<'_> {
             (Mnemonic::Add, Some(target), Some(by)) if target != Register::RSP => {
                 state.add(target, low(by));
             }
+            (Mnemonic::Sub | Mnemonic::Add, Some(target), None) if target != Register::RSP => {
+                let value = state.combined(instruction, target);
+                state.set(target, value);
+            }
             (Mnemonic::Dec, Some(target), _) => state.add(target, u32::MAX),
             (Mnemonic::Inc, Some(target), _) => state.add(target, 1),
             (Mnemonic::Shr | Mnemonic::Ror, Some(target), Some(by)) => state.divide(target, by),
             (Mnemonic::Rol, Some(target), Some(by)) => state.divide(target, 32u64.wrapping_sub(by)),
+            (Mnemonic::Mov, Some(target), Some(by)) if instruction.op0_register().size() >= 4 => {
+                state.set(target, Value::Constant(low(by)));
+            }
             (Mnemonic::Mov, Some(target), None) if register(instruction, 1).is_some() => {
-                let value = register(instruction, 1).map_or(UNKNOWN, |source| state.value(source));
+                let value = register(instruction, 1).map_or(UNKNOWN, |source| state.held(source));
                 state.set(target, value);
             }
             (Mnemonic::Lea, Some(target), _) => {
@@ -369,8 +378,30 @@ fn code(image: &Image, rva: u32) -> Option<&[u8]> {
 const UNKNOWN: Value = Value::Shifted { add: 0, divisor: 1 };
 
 impl State {
-    fn value(&self, register: Register) -> Value {
+    /// What a register holds.
+    fn held(&self, register: Register) -> Value {
         self.registers.get(&register).copied().unwrap_or(UNKNOWN)
+    }
+
+    /// What a register holds, where numbers do not count: another way here may have left another one.
+    fn value(&self, register: Register) -> Value {
+        match self.held(register) {
+            Value::Constant(_) => UNKNOWN,
+            value => value,
+        }
+    }
+
+    /// The sum or difference of a register and another operand, of which one is a number.
+    fn combined(&self, instruction: &Instruction, target: Register) -> Value {
+        let source = register(instruction, 1).map_or(UNKNOWN, |source| self.held(source));
+        let is_sum = instruction.mnemonic() == Mnemonic::Add;
+        match (self.held(target), source) {
+            (Value::Constant(base), value) | (value, Value::Constant(base)) if is_sum => {
+                moved(value, base)
+            }
+            (value, Value::Constant(base)) => moved(value, base.wrapping_neg()),
+            _ => UNKNOWN,
+        }
     }
 
     fn set(&mut self, register: Register, value: Value) {
@@ -378,14 +409,7 @@ impl State {
     }
 
     fn add(&mut self, register: Register, by: u32) {
-        let value = match self.value(register) {
-            Value::Shifted { add, divisor } => Value::Shifted {
-                add: add.wrapping_add(by.wrapping_mul(divisor)),
-                divisor,
-            },
-            Value::Address(rva) => Value::Address(rva.wrapping_add(by)),
-        };
-        self.set(register, value);
+        self.set(register, moved(self.value(register), by));
     }
 
     fn divide(&mut self, register: Register, bits: u64) {
@@ -404,17 +428,32 @@ impl State {
         if instruction.is_ip_rel_memory_operand() {
             return Value::Address(low(instruction.ip_rel_memory_address()));
         }
-        if instruction.memory_index() != Register::None {
-            return UNKNOWN;
-        }
         let displacement = low(instruction.memory_displacement64());
-        match self.value(instruction.memory_base().full_register()) {
-            Value::Shifted { add, divisor } => Value::Shifted {
-                add: add.wrapping_add(displacement.wrapping_mul(divisor)),
-                divisor,
-            },
-            Value::Address(rva) => Value::Address(rva.wrapping_add(displacement)),
+        let base = instruction.memory_base().full_register();
+        if instruction.memory_index() == Register::None {
+            return moved(self.value(base), displacement);
         }
+        let index = instruction.memory_index().full_register();
+        match (self.held(base), self.held(index)) {
+            (Value::Constant(number), value) | (value, Value::Constant(number))
+                if instruction.memory_index_scale() == 1 =>
+            {
+                moved(value, number.wrapping_add(displacement))
+            }
+            _ => UNKNOWN,
+        }
+    }
+}
+
+/// A value with a number added.
+fn moved(value: Value, by: u32) -> Value {
+    match value {
+        Value::Shifted { add, divisor } => Value::Shifted {
+            add: add.wrapping_add(by.wrapping_mul(divisor)),
+            divisor,
+        },
+        Value::Address(rva) => Value::Address(rva.wrapping_add(by)),
+        Value::Constant(number) => Value::Constant(number.wrapping_add(by)),
     }
 }
 

@@ -8,15 +8,17 @@ use lab_verifier::RuleId;
 use super::Request;
 use crate::bench::{Outcome, Series};
 use crate::case::{Call, Case};
-use crate::found::{Found, Key, Spot};
+use crate::found::{self, Found, Key, Spot};
 use crate::report::{CheckReport, Confirmation, DriverIdentity, Reported, ScenarioReport, Verdict};
-use crate::scenario::{Effort, Scenario};
+use crate::scenario::{self, Effort, Scenario};
 use crate::worker::{End, Lost, Ready};
 
 /// Different findings that are kept.
 const MAX_FINDINGS: usize = 200;
 /// Accepted requests of a code that are kept.
 const MAX_ACCEPTED: usize = 3;
+/// Findings of something that takes too long that are confirmed: each takes as long again.
+const MAX_LONG_CONFIRMED: u32 = 3;
 /// Samples of a plot that are kept.
 const MAX_SAMPLES: usize = 4096;
 
@@ -72,7 +74,7 @@ impl Ledger {
         let interface = &self.ready.interface;
         if self.could_not_run.is_none() && interface.paths.is_empty() && !survey.stopped {
             let why = if interface.adds_devices {
-                "its devices come from plug and play"
+                "its device of plug and play has no name and no interface"
             } else {
                 "it makes no device with a name"
             };
@@ -100,6 +102,18 @@ impl Ledger {
         let case = Case::of("load-unload");
         let found = found_lost(&case, lost);
         self.add(&case, found);
+    }
+
+    /// The check was to end before the driver was loaded once.
+    pub(super) fn interrupted_at_start(&mut self) {
+        self.could_not_run = Some("interrupted before it was loaded".to_owned());
+    }
+
+    /// The check has ended early.
+    pub(super) fn interrupted(&mut self) {
+        let warning =
+            "interrupted: cases that were still to come were not run, findings not confirmed";
+        self.warnings.insert(warning.to_owned());
     }
 
     pub(super) fn meet(&mut self, scenario: &dyn Scenario) {
@@ -189,7 +203,12 @@ impl Ledger {
         let key = found.key();
         let count = found.count;
         if let Some(&index) = self.by_key.get(&key) {
-            self.findings[index].count += count;
+            let known = &mut self.findings[index];
+            known.count += count;
+            if !repeats(&known.case) && repeats(case) {
+                // This one can be replayed.
+                (known.case, known.found) = (case.clone(), found);
+            }
             return;
         }
         if self.findings.len() >= MAX_FINDINGS {
@@ -235,8 +254,18 @@ impl Ledger {
 
     /// Cases that should find again what they found.
     pub(super) fn to_confirm(&self) -> Vec<(usize, Case)> {
-        let cases = self.findings.iter().map(|reported| reported.case.clone());
-        cases.enumerate().collect()
+        let mut long = 0;
+        let mut wanted = |reported: &Reported| {
+            let rule = &reported.found.rule;
+            let is_long = found::is_too_long(rule) || rule == RuleId::WorkerLost.rule().name;
+            long += u32::from(is_long);
+            !is_long || long <= MAX_LONG_CONFIRMED
+        };
+        let findings = self.findings.iter().enumerate();
+        findings
+            .filter(|(_, reported)| wanted(reported))
+            .map(|(index, reported)| (index, reported.case.clone()))
+            .collect()
     }
 
     /// Books whether a finding came again.
@@ -246,17 +275,34 @@ impl Ledger {
         };
         reported.confirmation = if comes_again(&reported.found, &reported.case, result) {
             Confirmation::Confirmed
-        } else {
+        } else if repeats(&reported.case) {
             Confirmation::Unconfirmed
+        } else {
+            Confirmation::Unrepeatable
         };
     }
 
+    /// What is to be said of control codes that were not exercised although the driver handles some.
+    fn control_warning(&self) -> Option<String> {
+        let interface = &self.ready.interface;
+        if self.could_not_run.is_some() || interface.control.is_none() {
+            return None;
+        }
+        let accepts = self
+            .accepted
+            .keys()
+            .any(|code| interface.codes.contains(code));
+        let was_asked = self.scenarios.iter().any(|report| report.requests > 0);
+        uncovered(interface.codes.len(), accepts, was_asked)
+    }
+
     pub(super) fn report(
-        self,
+        mut self,
         request: &Request,
         driver: DriverIdentity,
         elapsed: Duration,
     ) -> CheckReport {
+        self.warnings.extend(self.control_warning());
         let is_stress = request.effort == Effort::Stress;
         let counts =
             |reported: &Reported| is_stress || reported.confirmation != Confirmation::Unconfirmed;
@@ -300,6 +346,26 @@ impl Ledger {
     }
 }
 
+/// The warning for a driver that handles `IRP_MJ_DEVICE_CONTROL`, by how many codes were found in it.
+fn uncovered(codes: usize, accepts: bool, was_asked: bool) -> Option<String> {
+    if codes == 0 {
+        let what = "the driver handles IRP_MJ_DEVICE_CONTROL, but no control code was found in its code: \
+                    what it does for control codes was not checked";
+        return Some(what.to_owned());
+    }
+    (was_asked && !accepts).then(|| {
+        format!(
+            "the driver handles IRP_MJ_DEVICE_CONTROL, but it accepted no request with any of the {codes} control \
+             codes found in its code: little of what it does for them was checked"
+        )
+    })
+}
+
+/// Whether a case does the same every time.
+fn repeats(case: &Case) -> bool {
+    scenario::by_name(&case.scenario).is_none_or(Scenario::repeats)
+}
+
 /// Whether a finding is among what a case came to.
 pub(crate) fn comes_again(found: &Found, case: &Case, result: &Result<Outcome, Lost>) -> bool {
     let key = found.key();
@@ -324,6 +390,7 @@ pub(crate) fn found_lost(case: &Case, lost: &Lost) -> Found {
         ),
         End::Silent(limit) => (RuleId::WorkerLost, [3, limit.as_secs(), 0, 0]),
         End::Nonsense => (RuleId::WorkerLost, [4, 0, 0, 0]),
+        End::Interrupted => (RuleId::WorkerLost, [5, 0, 0, 0]),
     };
     let what = format!("the worker was lost: {lost}");
     let code = match case.calls.as_slice() {
@@ -342,4 +409,19 @@ const SIGSYS: i32 = rustix::process::Signal::SYS.as_raw();
 fn extend(samples: &mut Vec<u64>, more: &[u64]) {
     let room = MAX_SAMPLES.saturating_sub(samples.len());
     samples.extend(more.iter().take(room));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn control_codes_that_were_not_exercised_are_told_of() {
+        let none = uncovered(0, false, true).unwrap();
+        assert!(none.contains("no control code was found"), "{none}");
+        let refused = uncovered(3, false, true).unwrap();
+        assert!(refused.contains("any of the 3 control codes"), "{refused}");
+        assert_eq!(uncovered(3, true, true), None);
+        assert_eq!(uncovered(3, false, false), None);
+    }
 }

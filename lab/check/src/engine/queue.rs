@@ -18,7 +18,11 @@ struct State {
     waiting: BTreeMap<String, VecDeque<Task>>,
     spent: BTreeMap<String, Duration>,
     closed: bool,
+    drawn: usize,
 }
+
+/// From one point of a sweep to the next: a prime, so that all come.
+const STRIDE: usize = 7919;
 
 impl Queue {
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -74,7 +78,14 @@ impl State {
             .iter_mut()
             .filter(|(_, waiting)| !waiting.is_empty())
             .min_by_key(|(scenario, _)| spent.get(*scenario).copied().unwrap_or_default())?;
-        waiting.pop_front()
+        // Of a sweep, any: where there is time for some points only, they are of all requests.
+        match waiting.front()?.case.event {
+            None => waiting.pop_front(),
+            Some(_) => {
+                self.drawn = self.drawn.wrapping_add(STRIDE);
+                waiting.swap_remove_front(self.drawn % waiting.len())
+            }
+        }
     }
 }
 

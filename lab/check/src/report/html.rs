@@ -16,7 +16,6 @@ const STYLE: &str = include_str!("html/style.css");
 /// The page.
 #[must_use]
 pub fn to_html(report: &CheckReport) -> String {
-    let (counting, unconfirmed) = report.sorted();
     let page = html! {
         (DOCTYPE)
         html lang="en" {
@@ -31,14 +30,11 @@ pub fn to_html(report: &CheckReport) -> String {
                 main {
                     (banner(report))
                     (scenarios(report))
-                    @if !counting.is_empty() {
-                        h2 { "Findings" }
-                        @for reported in &counting { (finding(reported)) }
-                    }
-                    @if !unconfirmed.is_empty() {
-                        h2 { "Not confirmed" }
-                        p.quiet { "A second run of the same case did not show these." }
-                        @for reported in &unconfirmed { (finding(reported)) }
+                    @for (title, findings) in report.groups() {
+                        @if !findings.is_empty() {
+                            @if title.is_empty() { h2 { "Findings" } } @else { h2 { (title) } }
+                            @for reported in findings { (finding(reported)) }
+                        }
                     }
                     (remarks(report))
                     (plots(report))
@@ -113,6 +109,7 @@ fn finding(reported: &Reported) -> Markup {
     let confirmed = match reported.confirmation {
         Confirmation::Confirmed => "confirmed",
         Confirmation::Unconfirmed => "not confirmed",
+        Confirmation::Unrepeatable => "not repeated",
         Confirmation::NotTried => "not run again",
     };
     html! {
@@ -133,6 +130,12 @@ fn finding(reported: &Reported) -> Markup {
                 details {
                     summary { "Stack, " (found.stack.len()) " frames" }
                     ol { @for frame in &found.stack { li { (spot(frame)) } } }
+                }
+            }
+            @for other in &found.others {
+                details {
+                    summary { (other.what) }
+                    ol { @for frame in &other.stack { li { (spot(frame)) } } }
                 }
             }
             details { summary { "Everything the machine said" } pre { (found.text) } }

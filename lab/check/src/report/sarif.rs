@@ -64,6 +64,7 @@ fn result(report: &CheckReport, reported: &Reported) -> Result {
     let confirmed = match reported.confirmation {
         Confirmation::Confirmed => "confirmed by a second run",
         Confirmation::Unconfirmed => "not confirmed by a second run",
+        Confirmation::Unrepeatable => "seen once on several host threads, and not repeated",
         Confirmation::NotTried => "not run a second time",
     };
     let message = format!(

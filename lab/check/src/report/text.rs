@@ -15,21 +15,15 @@ pub struct Text<'a> {
 impl Display for Text<'_> {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         let report = self.report;
-        let (counting, unconfirmed) = report.sorted();
         self.scenarios(f)?;
-        for reported in &counting {
-            writeln!(f)?;
-            self.finding(f, reported)?;
-        }
-        if !unconfirmed.is_empty() {
-            writeln!(
-                f,
-                "\nnot confirmed (a second run of the same case did not show it):"
-            )?;
-        }
-        for reported in unconfirmed {
-            writeln!(f)?;
-            self.finding(f, reported)?;
+        for (title, findings) in report.groups() {
+            if !findings.is_empty() && !title.is_empty() {
+                writeln!(f, "\n{title}:")?;
+            }
+            for reported in findings {
+                writeln!(f)?;
+                self.finding(f, reported)?;
+            }
         }
         self.remarks(f)?;
         writeln!(f, "\n{}", headline(report))
@@ -98,6 +92,7 @@ impl Text<'_> {
         let confirmed = match reported.confirmation {
             Confirmation::Confirmed => ", confirmed by a second run",
             Confirmation::Unconfirmed => ", not confirmed",
+            Confirmation::Unrepeatable => ", not repeated",
             Confirmation::NotTried => "",
         };
         writeln!(

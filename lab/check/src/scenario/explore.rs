@@ -42,19 +42,23 @@ impl Scenario for Explore {
             .collect()
     }
 
+    fn lacks(&self, case: &Case) -> Option<&'static str> {
+        case.calls.is_empty().then_some("no requests")
+    }
+
     fn run(&self, bench: &mut Bench<'_>) -> Result<(), Halt> {
         if !bench.load()? {
             return Ok(());
         }
         let mut random = random(bench.case);
         let mut files = Vec::new();
-        let interface = bench.interface;
+        let paths = bench.paths.clone();
         for n in 0..CLIENTS {
             let client = Client {
                 process: 1000 + 4 * n,
                 privilege: Privilege::Administrator,
             };
-            let Some(path) = one_of(&interface.paths, &mut random) else {
+            let Some(path) = one_of(&paths, &mut random) else {
                 break;
             };
             files.extend(bench.open(path, READ_WRITE, client)?);

@@ -61,8 +61,8 @@ impl Scenario for LoadUnload {
             // The first cycle makes what the machine keeps.
             let after = bench.machine.footprint();
             let first = *before.get_or_insert(after);
-            if held(&after) > held(&first) {
-                bench.outcome.findings.push(growth(&first, &after, cycle));
+            if let Some(found) = growth(&first, &after, cycle) {
+                bench.outcome.findings.push(found);
                 return Ok(());
             }
         }
@@ -74,7 +74,11 @@ fn held(footprint: &Footprint) -> usize {
     footprint.pool_blocks + footprint.objects + footprint.timers + footprint.modules
 }
 
-fn growth(first: &Footprint, after: &Footprint, cycles: u32) -> Found {
+/// What it means that the machine holds more after some more cycles than after the first.
+fn growth(first: &Footprint, after: &Footprint, cycles: u32) -> Option<Found> {
+    let grown = held(after)
+        .checked_sub(held(first))
+        .filter(|grown| *grown > 0)?;
     let what = format!(
         "after {cycles} more cycles of load and unload the machine holds {} pool blocks, {} objects and {} timers, where it held {}, {} and {}",
         after.pool_blocks,
@@ -84,11 +88,45 @@ fn growth(first: &Footprint, after: &Footprint, cycles: u32) -> Found {
         first.objects,
         first.timers
     );
-    let grown = (held(after) - held(first)) as u64;
-    Found::by_check(
+    Some(Found::by_check(
         RuleId::FootprintGrowth.rule(),
-        [0x62, grown, 0, 0],
+        [0x60, grown as u64, 0, 0],
         what,
         Spot::default(),
-    )
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_machine_that_holds_more_than_after_the_first_cycle_has_grown() {
+        let machine = lab_ntos::Machine::new(lab_ntos::Config::default()).expect("a machine");
+        let first = machine.footprint();
+        for more in [
+            Footprint {
+                pool_blocks: first.pool_blocks + 2,
+                ..first
+            },
+            Footprint {
+                objects: first.objects + 2,
+                ..first
+            },
+            Footprint {
+                timers: first.timers + 2,
+                ..first
+            },
+            Footprint {
+                modules: first.modules + 2,
+                ..first
+            },
+        ] {
+            let found = growth(&first, &more, 7).expect("it has grown");
+            assert_eq!(found.rule, "footprint-growth");
+            assert_eq!(found.parameters[1], 2, "{found:?}");
+            assert!(growth(&more, &first, 7).is_none(), "it has shrunk");
+        }
+        assert!(growth(&first, &first, 7).is_none());
+    }
 }

@@ -19,12 +19,14 @@ impl Scenario for LowResources {
     }
 
     fn plan(&self, plan: &Plan<'_>) -> Vec<Case> {
-        // One that counts: nothing fails.
-        vec![Case {
+        // One that counts, for each side of the guard pages: nothing fails.
+        let case = |guard_front| Case {
             calls: plan.safe_calls.clone(),
             seed: plan.seed,
+            guard_front,
             ..Case::of(self.name())
-        }]
+        };
+        vec![case(false), case(true)]
     }
 
     fn follow(&self, case: &Case, outcome: &Outcome, plan: &Plan<'_>) -> Vec<Case> {
@@ -39,7 +41,7 @@ impl Scenario for LowResources {
                 (0..calls).map(|n| with(vec![n])).collect()
             }
             // After one failure the driver takes another way: what it asks for there fails too.
-            [one] => {
+            [one] if !case.guard_front => {
                 let most = plan.effort.pick(2, 8);
                 let second = one + 1..outcome.fallible_calls.min(one + 1 + most);
                 second.map(|two| with(vec![one, two])).collect()

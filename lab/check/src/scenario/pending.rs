@@ -31,6 +31,10 @@ impl Scenario for Pending {
             .collect()
     }
 
+    fn lacks(&self, case: &Case) -> Option<&'static str> {
+        case.calls.is_empty().then_some("no requests")
+    }
+
     fn run(&self, bench: &mut Bench<'_>) -> Result<(), Halt> {
         if !bench.load()? {
             return Ok(());

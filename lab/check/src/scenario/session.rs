@@ -22,7 +22,7 @@ pub(super) fn whole(bench: &mut Bench<'_>) -> Result<(), Halt> {
 }
 
 /// Each request of the case once.
-fn requests(bench: &mut Bench<'_>, file: FileId) -> Result<(), Halt> {
+pub(super) fn requests(bench: &mut Bench<'_>, file: FileId) -> Result<(), Halt> {
     let case = bench.case;
     let mut random = random(case);
     for call in &case.calls {

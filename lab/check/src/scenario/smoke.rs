@@ -1,11 +1,11 @@
 //! Sends each control code with inputs of many lengths and contents, over several handles.
 
 use lab_ntos::FileId;
-use lab_verifier::RuleId;
 
 use super::{Effort, Plan, Scenario, random};
 use crate::bench::{Bench, Halt, Outcome};
 use crate::case::{Call, Case, Content};
+use crate::found;
 use crate::interface::{ADMINISTRATOR, READ_WRITE, USER};
 
 /// Lengths of input and output: none, too short for anything, small numbers of words, typical, a page and one byte, huge.
@@ -44,7 +44,14 @@ impl Scenario for Smoke {
         }
         let mut codes = plan.interface.codes.clone();
         codes.extend(STRANGE);
-        codes.iter().map(|code| self.case(*code, plan)).collect()
+        let cases: Vec<Case> = codes.iter().map(|code| self.case(*code, plan)).collect();
+        let front = |case: &Case| Case {
+            guard_front: true,
+            iterations: case.iterations.min(plan.effort.pick(25, 200)),
+            ..case.clone()
+        };
+        let front: Vec<Case> = cases.iter().map(front).collect();
+        [cases, front].concat()
     }
 
     fn follow(&self, case: &Case, outcome: &Outcome, plan: &Plan<'_>) -> Vec<Case> {
@@ -54,7 +61,7 @@ impl Scenario for Smoke {
         let hangs = outcome
             .findings
             .iter()
-            .any(|found| found.rule == RuleId::Hang.rule().name);
+            .any(|found| found::is_too_long(&found.rule));
         if !outcome.stopped || hangs || start as usize >= steps(0, plan.effort).len() {
             return Vec::new();
         }
@@ -62,6 +69,14 @@ impl Scenario for Smoke {
             start,
             ..case.clone()
         }]
+    }
+
+    fn lacks(&self, case: &Case) -> Option<&'static str> {
+        let Some(call) = case.calls.first() else {
+            return Some("no request");
+        };
+        let last = steps(call.code, Effort::Normal).len();
+        (case.start as usize >= last).then_some("it begins behind the last step")
     }
 
     fn run(&self, bench: &mut Bench<'_>) -> Result<(), Halt> {
@@ -126,8 +141,7 @@ fn steps(code: u32, effort: Effort) -> Vec<Call> {
 /// An administrator's two handles and a user's, as far as they may be opened.
 fn open_all(bench: &mut Bench<'_>) -> Result<Vec<FileId>, Halt> {
     let mut handles = Vec::new();
-    let interface = bench.interface;
-    for path in &interface.paths {
+    for path in &bench.paths.clone() {
         let before = handles.len();
         for (access, client) in [
             (READ_WRITE, ADMINISTRATOR),

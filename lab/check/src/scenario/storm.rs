@@ -65,7 +65,7 @@ impl Scenario for Storm {
 }
 
 fn open_one(bench: &mut Bench<'_>, random: &mut XorShiftRng) -> Result<Option<FileId>, Halt> {
-    let Some(path) = one_of(&bench.interface.paths, random) else {
+    let Some(path) = one_of(&bench.paths, random).cloned() else {
         return Ok(None);
     };
     let client = Client {
@@ -79,7 +79,7 @@ fn open_one(bench: &mut Bench<'_>, random: &mut XorShiftRng) -> Result<Option<Fi
     let access = one_of(&ACCESS, random).copied().unwrap_or(READ_WRITE);
     let path = match random.next_u32() % 8 {
         0 => format!(r"{path}\some\file"),
-        _ => path.clone(),
+        _ => path,
     };
     bench.open(&path, access, client)
 }

@@ -33,6 +33,10 @@ impl Scenario for UnloadPending {
             .collect()
     }
 
+    fn lacks(&self, case: &Case) -> Option<&'static str> {
+        case.calls.is_empty().then_some("no requests")
+    }
+
     fn run(&self, bench: &mut Bench<'_>) -> Result<(), Halt> {
         let case = bench.case;
         let mut random = random(case);

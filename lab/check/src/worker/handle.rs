@@ -2,16 +2,17 @@
 
 use std::fmt;
 use std::io::{BufRead, BufReader, Read, Write};
-use std::os::unix::process::ExitStatusExt;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::PathBuf;
 use std::process::{Child, ChildStderr, ChildStdin, ChildStdout, ExitStatus, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use super::{Job, Probe, Ready, Said};
 use crate::bench::Outcome;
 use crate::case::Case;
+use crate::stop::Stop;
 
 /// Bytes of a worker's last words that are kept.
 const LAST_WORDS: usize = 4096;
@@ -20,6 +21,10 @@ const MAX_LINE: u64 = 64 << 20;
 
 /// How much slower than its limit a worker may be because the host is busy.
 const BUSY_HOST: u32 = 10;
+/// How often whoever waits for an answer looks whether it should end early.
+const LOOK: Duration = Duration::from_millis(100);
+/// How long an answer may still take once the check is to end early.
+const GRACE: Duration = Duration::from_secs(2);
 
 /// How to start a worker: a program that calls [`super::serve`].
 #[derive(Clone, Debug)]
@@ -50,6 +55,8 @@ pub enum End {
     Silent(Duration),
     /// It said something that makes no sense.
     Nonsense,
+    /// It was ended because the check is to end early.
+    Interrupted,
 }
 
 /// Why a worker could not be started.
@@ -78,6 +85,7 @@ pub struct Worker {
     answers: Receiver<String>,
     readers: Vec<JoinHandle<()>>,
     last_words: Receiver<String>,
+    stop: Stop,
     /// What it said of the driver.
     pub ready: Ready,
 }
@@ -87,11 +95,20 @@ impl Worker {
     ///
     /// Errors: no process, no driver, or it died of it.
     pub fn start(command: &Command, limit: Duration) -> Result<Self, StartError> {
+        Self::start_until(command, limit, Stop::default())
+    }
+
+    /// Starts one that is ended, whatever it does, soon after `stop` is set.
+    ///
+    /// Errors: as [`Self::start`].
+    pub fn start_until(command: &Command, limit: Duration, stop: Stop) -> Result<Self, StartError> {
         let child = std::process::Command::new(&command.program)
             .args(&command.arguments)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
+            // What the terminal sends on Ctrl-C is for the check, which ends its workers itself.
+            .process_group(0)
             .spawn();
         let mut child = child.map_err(|source| StartError::Spawn {
             program: command.program.clone(),
@@ -115,6 +132,7 @@ impl Worker {
             answers,
             readers: readers.into_iter().flatten().collect(),
             last_words,
+            stop,
             ready: Ready::default(),
         };
         match worker.answer(limit) {
@@ -170,11 +188,14 @@ impl Worker {
         let start = self.processor_time();
         let mut before = start;
         for _ in 0..BUSY_HOST {
-            match self.answers.recv_timeout(limit) {
+            match self.line(limit) {
                 Ok(line) => {
                     return serde_json::from_str(&line).map_err(|_| self.lose(Some(End::Nonsense)));
                 }
                 Err(RecvTimeoutError::Disconnected) => return Err(self.lose(None)),
+                Err(RecvTimeoutError::Timeout) if self.stop.is_set() => {
+                    return Err(self.lose(Some(End::Interrupted)));
+                }
                 Err(RecvTimeoutError::Timeout) => {}
             }
             // On a busy host the limit is one of its own time, as long as it gets some.
@@ -185,6 +206,25 @@ impl Worker {
             before = now;
         }
         Err(self.lose(Some(End::Silent(limit))))
+    }
+
+    /// A line of it within the limit, or within the grace that there is once the check is to end early.
+    fn line(&self, limit: Duration) -> Result<String, RecvTimeoutError> {
+        let started = Instant::now();
+        let mut stopped = None;
+        loop {
+            let left = match stopped {
+                None => limit.saturating_sub(started.elapsed()),
+                Some(at) => GRACE.saturating_sub(Instant::elapsed(&at)),
+            };
+            match self.answers.recv_timeout(left.min(LOOK)) {
+                Err(RecvTimeoutError::Timeout) if !left.is_zero() => {}
+                said => return said,
+            }
+            if stopped.is_none() && self.stop.is_set() {
+                stopped = Some(Instant::now());
+            }
+        }
     }
 
     /// Processor time that the process has had; none if it is gone.
@@ -207,6 +247,19 @@ impl Worker {
         Lost {
             end: end.unwrap_or_else(|| status.map_or(End::Nonsense, End::of)),
             last_words: words.unwrap_or_default(),
+        }
+    }
+}
+
+impl Lost {
+    /// Whether it may have been whoever ended the check who ended the worker.
+    pub(crate) fn is_interrupted(&self) -> bool {
+        use rustix::process::Signal;
+        let asks = [Signal::INT, Signal::TERM, Signal::HUP].map(Signal::as_raw);
+        match self.end {
+            End::Interrupted => true,
+            End::Signal(signal) => asks.contains(&signal),
+            _ => false,
         }
     }
 }
@@ -254,6 +307,7 @@ impl fmt::Display for Lost {
             End::Exit(code) => write!(f, "it ended with exit code {code}")?,
             End::Silent(limit) => write!(f, "it did not answer within {limit:?}")?,
             End::Nonsense => write!(f, "it answered what makes no sense")?,
+            End::Interrupted => write!(f, "the check was interrupted")?,
         }
         match self.last_words.trim() {
             "" => Ok(()),

@@ -19,12 +19,12 @@ use nt::cm::{
 };
 use nt::irp::DEVICE_OBJECT;
 use nt::status::{
-    STATUS_INSUFFICIENT_RESOURCES, STATUS_INVALID_DEVICE_REQUEST, STATUS_INVALID_HANDLE,
-    STATUS_INVALID_PARAMETER, STATUS_KEY_DELETED, STATUS_NO_MORE_ENTRIES,
-    STATUS_OBJECT_NAME_INVALID, STATUS_OBJECT_NAME_NOT_FOUND, STATUS_SUCCESS,
+    STATUS_INSUFFICIENT_RESOURCES, STATUS_INVALID_HANDLE, STATUS_INVALID_PARAMETER,
+    STATUS_KEY_DELETED, STATUS_NO_MORE_ENTRIES, STATUS_OBJECT_NAME_INVALID,
+    STATUS_OBJECT_NAME_NOT_FOUND, STATUS_SUCCESS,
 };
 
-use super::exports;
+use super::{exports, kernel_addresses};
 use crate::guest::{self, get};
 use crate::machine::{Machine, current};
 use crate::object::Kind;
@@ -35,6 +35,7 @@ exports! {
     cm;
 
     fn ZwOpenKey(KeyHandle: *mut HANDLE, _DesiredAccess: u32, ObjectAttributes: *mut OBJECT_ATTRIBUTES) -> NTSTATUS {
+        kernel_addresses!(KeyHandle, ObjectAttributes);
         let machine = current();
         if machine.must_fail() {
             return STATUS_INSUFFICIENT_RESOURCES;
@@ -46,6 +47,7 @@ exports! {
         give(opened, KeyHandle)
     }
     fn ZwCreateKey(KeyHandle: *mut HANDLE, _DesiredAccess: u32, ObjectAttributes: *mut OBJECT_ATTRIBUTES, _TitleIndex: u32, _Class: *mut UNICODE_STRING, _CreateOptions: u32, Disposition: *mut u32) -> NTSTATUS {
+        kernel_addresses!(KeyHandle, ObjectAttributes, Disposition);
         let machine = current();
         if machine.must_fail() {
             return STATUS_INSUFFICIENT_RESOURCES;
@@ -65,6 +67,7 @@ exports! {
         status(deleted)
     }
     fn ZwEnumerateKey(KeyHandle: HANDLE, Index: u32, KeyInformationClass: i32, KeyInformation: *mut c_void, Length: u32, ResultLength: *mut u32) -> NTSTATUS {
+        kernel_addresses!(KeyInformation, ResultLength);
         let answer = current().with_key(KeyHandle, |key| {
             let child = key.keys.values().nth(Index as usize).ok_or(STATUS_NO_MORE_ENTRIES)?;
             Answer::of_key(child, KeyInformationClass)
@@ -72,10 +75,12 @@ exports! {
         deliver(answer, KeyInformation, Length, ResultLength)
     }
     fn ZwQueryKey(KeyHandle: HANDLE, KeyInformationClass: i32, KeyInformation: *mut c_void, Length: u32, ResultLength: *mut u32) -> NTSTATUS {
+        kernel_addresses!(KeyInformation, ResultLength);
         let answer = current().with_key(KeyHandle, |key| Answer::of_key(key, KeyInformationClass));
         deliver(answer, KeyInformation, Length, ResultLength)
     }
     fn ZwQueryValueKey(KeyHandle: HANDLE, ValueName: *mut UNICODE_STRING, KeyValueInformationClass: i32, KeyValueInformation: *mut c_void, Length: u32, ResultLength: *mut u32) -> NTSTATUS {
+        kernel_addresses!(ValueName, KeyValueInformation, ResultLength);
         let machine = current();
         let answer = machine.string(ValueName).and_then(|name| {
             machine.with_key(KeyHandle, |key| {
@@ -86,6 +91,7 @@ exports! {
         deliver(answer, KeyValueInformation, Length, ResultLength)
     }
     fn ZwEnumerateValueKey(KeyHandle: HANDLE, Index: u32, KeyValueInformationClass: i32, KeyValueInformation: *mut c_void, Length: u32, ResultLength: *mut u32) -> NTSTATUS {
+        kernel_addresses!(KeyValueInformation, ResultLength);
         let answer = current().with_key(KeyHandle, |key| {
             let value = key.values.values().nth(Index as usize).ok_or(STATUS_NO_MORE_ENTRIES)?;
             Answer::of_value(value, KeyValueInformationClass)
@@ -93,6 +99,7 @@ exports! {
         deliver(answer, KeyValueInformation, Length, ResultLength)
     }
     fn ZwSetValueKey(KeyHandle: HANDLE, ValueName: *mut UNICODE_STRING, _TitleIndex: u32, Type: u32, Data: *mut c_void, DataSize: u32) -> NTSTATUS {
+        kernel_addresses!(ValueName, Data);
         let machine = current();
         if machine.must_fail() {
             return STATUS_INSUFFICIENT_RESOURCES;
@@ -106,6 +113,7 @@ exports! {
         status(set)
     }
     fn ZwDeleteValueKey(KeyHandle: HANDLE, ValueName: *mut UNICODE_STRING) -> NTSTATUS {
+        kernel_addresses!(ValueName);
         let machine = current();
         let removed = machine.string(ValueName).and_then(|name| {
             let path = machine.path_of_key(KeyHandle)?;
@@ -164,9 +172,14 @@ exports! {
         }
         status(machine.relative_path(RelativeTo, Path).and_then(|path| machine.resources.borrow_mut().registry.create(&path)))
     }
-    fn IoOpenDeviceRegistryKey(DeviceObject: *mut DEVICE_OBJECT, _DevInstKeyType: u32, _DesiredAccess: u32, _DeviceRegKey: *mut HANDLE) -> NTSTATUS {
-        current().check_device(DeviceObject);
-        STATUS_INVALID_DEVICE_REQUEST
+    fn IoOpenDeviceRegistryKey(DeviceObject: *mut DEVICE_OBJECT, DevInstKeyType: u32, _DesiredAccess: u32, DeviceRegKey: *mut HANDLE) -> NTSTATUS {
+        let machine = current();
+        machine.check_device(DeviceObject);
+        let opened = machine.device_key(DeviceObject, DevInstKeyType).and_then(|path| {
+            machine.resources.borrow_mut().registry.make(&path);
+            machine.open_key(path)
+        });
+        give(opened, DeviceRegKey)
     }
 }
 

@@ -67,19 +67,19 @@ exports! {
 }
 
 /// A unit of a string.
-trait Unit: Copy + Default + Ord {}
+pub(super) trait Unit: Copy + Default + Ord {}
 impl Unit for u8 {}
 impl Unit for u16 {}
 
-fn slot(slots: *const usize, index: usize) -> usize {
+pub(super) fn slot(slots: *const usize, index: usize) -> usize {
     guest::read(slots.wrapping_add(index))
 }
 
-fn at<T: Unit>(string: *const T, index: usize) -> T {
+pub(super) fn at<T: Unit>(string: *const T, index: usize) -> T {
     guest::read(string.wrapping_add(index))
 }
 
-fn length<T: Unit>(string: *const T) -> usize {
+pub(super) fn length<T: Unit>(string: *const T) -> usize {
     let mut index = 0;
     while at(string, index) != T::default() {
         index += 1;
@@ -99,7 +99,12 @@ fn lower(unit: u16) -> u16 {
     u8::try_from(unit).map_or(unit, |byte| u16::from(byte.to_ascii_lowercase()))
 }
 
-fn compare<T: Unit>(a: *const T, b: *const T, count: usize, fold: impl Fn(T) -> T) -> i32 {
+pub(super) fn compare<T: Unit>(
+    a: *const T,
+    b: *const T,
+    count: usize,
+    fold: impl Fn(T) -> T,
+) -> i32 {
     for index in 0..count {
         let (a, b) = (fold(at(a, index)), fold(at(b, index)));
         if a != b || a == T::default() {
@@ -148,7 +153,7 @@ fn find<T: Unit>(string: *const T, search: *const T) -> *mut T {
 }
 
 /// Writes a formatted text; the result of the `printf` family.
-fn put<T: Unit>(buffer: *mut T, count: usize, text: &[T]) -> i32 {
+pub(super) fn put<T: Unit>(buffer: *mut T, count: usize, text: &[T]) -> i32 {
     for (index, unit) in text.iter().take(count).enumerate() {
         guest::write(buffer.wrapping_add(index), *unit);
     }

@@ -35,6 +35,7 @@ fn kind_of(variable: Variable) -> Option<Kind> {
         Variable::PsThreadType => Some(Kind::Thread),
         Variable::ExEventObjectType => Some(Kind::Event),
         Variable::MmSectionObjectType => Some(Kind::Section),
+        Variable::SeTokenObjectType => Some(Kind::Token),
         _ => None,
     }
 }
@@ -83,6 +84,7 @@ impl Machine {
             | Variable::PsThreadType
             | Variable::ExEventObjectType
             | Variable::SeTokenObjectType
+            | Variable::PsJobType
             | Variable::MmSectionObjectType => type_object(variable),
             Variable::PsInitialSystemProcess => self.process(SYSTEM_PROCESS).unwrap_or_default(),
             Variable::MmUserProbeAddress => USER_PROBE_ADDRESS,
@@ -90,7 +92,7 @@ impl Machine {
             Variable::MmSystemRangeStart => USER_END,
             Variable::NtBuildNumber => u64::from(BUILD),
             Variable::KeNumberProcessors => u64::from(self.processors_in(0)),
-            Variable::KdDebuggerNotPresent => 1,
+            Variable::KdDebuggerNotPresent | Variable::Mm64BitPhysicalAddress => 1,
             Variable::InitSafeBootMode
             | Variable::KdDebuggerEnabled
             | Variable::NlsMbCodePageTag => 0,

@@ -9,13 +9,15 @@ mod device;
 mod request;
 mod work;
 
+pub(super) use request::Control;
+
 use std::ffi::c_void;
 use std::ptr;
 
 use lab_verifier::RuleId;
 use nt::NTSTATUS;
 use nt::base::UNICODE_STRING;
-use nt::io::{IO_WORKITEM_ROUTINE, IO_WORKITEM_ROUTINE_EX, METHOD_BUFFERED, METHOD_NEITHER};
+use nt::io::{IO_WORKITEM_ROUTINE, IO_WORKITEM_ROUTINE_EX};
 use nt::irp::{
     DEVICE_OBJECT, DRIVER_OBJECT, FILE_OBJECT, IO_STATUS_BLOCK, IRP, IRP_MJ_DEVICE_CONTROL,
     IRP_MJ_INTERNAL_DEVICE_CONTROL, PDRIVER_DISPATCH,
@@ -102,23 +104,9 @@ exports! {
         if irp.is_null() {
             return irp;
         }
-        let stack = get!(irp, CurrentStackLocation).wrapping_sub(1);
         let major = if InternalDeviceIoControl != 0 { IRP_MJ_INTERNAL_DEVICE_CONTROL } else { IRP_MJ_DEVICE_CONTROL };
-        set!(stack, MajorFunction = major);
-        set!(stack, Parameters.DeviceIoControl.IoControlCode = IoControlCode);
-        set!(stack, Parameters.DeviceIoControl.InputBufferLength = InputBufferLength);
-        set!(stack, Parameters.DeviceIoControl.OutputBufferLength = OutputBufferLength);
-        set!(irp, UserBuffer = OutputBuffer);
-        match IoControlCode & 3 {
-            METHOD_NEITHER => set!(stack, Parameters.DeviceIoControl.Type3InputBuffer = InputBuffer),
-            METHOD_BUFFERED => machine.buffer_threaded(irp, InputBuffer as u64, InputBufferLength.max(OutputBufferLength), InputBufferLength),
-            _ => {
-                machine.buffer_threaded(irp, InputBuffer as u64, InputBufferLength, InputBufferLength);
-                if OutputBufferLength != 0 {
-                    set!(irp, MdlAddress = machine.locked_mdl(OutputBuffer as u64, OutputBufferLength as usize));
-                }
-            }
-        }
+        let control = Control { code: IoControlCode, major, input: InputBuffer, input_len: InputBufferLength, output: OutputBuffer, output_len: OutputBufferLength };
+        machine.fill_control(irp, &control);
         irp
     }
     fn IoBuildSynchronousFsdRequest(MajorFunction: u32, DeviceObject: *mut DEVICE_OBJECT, Buffer: *mut c_void, Length: u32, StartingOffset: *const i64, Event: *mut KEVENT, IoStatusBlock: *mut IO_STATUS_BLOCK) -> *mut IRP {
@@ -150,7 +138,7 @@ exports! {
         let site = machine.call_site();
         let mut resources = machine.resources.borrow_mut();
         let handle = resources.new_handle();
-        let item = WorkItem { device: DeviceObject as u64, routine: 0, context: 0, extended: false, queued: false, allocated_at: site };
+        let item = WorkItem { device: DeviceObject as u64, routine: 0, context: 0, extended: false, queued: false, once: false, allocated_at: site };
         resources.work_items.insert(handle, item);
         handle as *mut c_void
     }
@@ -187,14 +175,7 @@ exports! {
         }
     }
     fn IoAttachDeviceToDeviceStack(SourceDevice: *mut DEVICE_OBJECT, TargetDevice: *mut DEVICE_OBJECT) -> *mut DEVICE_OBJECT {
-        let machine = current();
-        machine.check_device(SourceDevice);
-        machine.check_device(TargetDevice);
-        let top = machine.top_of_stack(TargetDevice);
-        set!(top, AttachedDevice = SourceDevice);
-        set!(SourceDevice, StackSize = get!(top, StackSize) + 1);
-        set!(SourceDevice, AlignmentRequirement = get!(top, AlignmentRequirement));
-        top
+        current().attach_device(SourceDevice, TargetDevice)
     }
     fn IoDetachDevice(TargetDevice: *mut DEVICE_OBJECT) {
         let machine = current();

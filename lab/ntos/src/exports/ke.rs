@@ -20,7 +20,7 @@ use nt::ke::{
     KSEMAPHORE, KSPIN_LOCK, KTIMER, MUTANT_OBJECT, SEMAPHORE_OBJECT, THREAD_WAIT_OBJECTS,
     TIMER_NOTIFICATION_OBJECT, TIMER_SYNCHRONIZATION_OBJECT,
 };
-use nt::status::{STATUS_INVALID_PARAMETER, STATUS_SUCCESS};
+use nt::status::{STATUS_INVALID_PARAMETER, STATUS_SEMAPHORE_LIMIT_EXCEEDED, STATUS_SUCCESS};
 
 use super::exports;
 use crate::dpc::TARGET_BIAS;
@@ -73,8 +73,8 @@ exports! {
     }
     fn KeInsertQueueDpc(Dpc: *mut KDPC, SystemArgument1: *mut c_void, SystemArgument2: *mut c_void) -> u8 {
         let machine = current();
-        if get!(Dpc, DeferredRoutine).is_none() {
-            machine.violate(RuleId::BadObject, [Dpc as u64, 0, 0, 0], "a DPC was queued that was not initialised".into());
+        if !machine.is_dpc(Dpc as u64) {
+            return 0;
         }
         let cpu = machine.current_cpu.get();
         u8::from(machine.queue_dpc(Dpc as u64, cpu, SystemArgument1 as u64, SystemArgument2 as u64))
@@ -104,13 +104,13 @@ exports! {
         initialize_timer(Timer, if Type == 0 { TIMER_NOTIFICATION_OBJECT } else { TIMER_SYNCHRONIZATION_OBJECT });
     }
     fn KeSetTimer(Timer: *mut KTIMER, DueTime: i64, Dpc: *mut KDPC) -> u8 {
-        u8::from(current().set_timer(Timer as u64, DueTime, 0, Dpc as u64))
+        u8::from(current().set_driver_timer(Timer as u64, DueTime, 0, Dpc as u64))
     }
     fn KeSetTimerEx(Timer: *mut KTIMER, DueTime: i64, Period: i32, Dpc: *mut KDPC) -> u8 {
-        u8::from(current().set_timer(Timer as u64, DueTime, Period.max(0).cast_unsigned(), Dpc as u64))
+        u8::from(current().set_driver_timer(Timer as u64, DueTime, Period.max(0).cast_unsigned(), Dpc as u64))
     }
     fn KeSetCoalescableTimer(Timer: *mut KTIMER, DueTime: i64, Period: u32, _TolerableDelay: u32, Dpc: *mut KDPC) -> u8 {
-        u8::from(current().set_timer(Timer as u64, DueTime, Period, Dpc as u64))
+        u8::from(current().set_driver_timer(Timer as u64, DueTime, Period, Dpc as u64))
     }
     fn KeCancelTimer(Timer: *mut KTIMER) -> u8 { u8::from(current().timers.borrow_mut().cancel(Timer as u64)) }
     fn KeReadStateTimer(Timer: *mut KTIMER) -> u8 { u8::from(get!(Timer, Header.SignalState) != 0) }
@@ -119,7 +119,10 @@ exports! {
         let kind = if Type == 0 { EVENT_NOTIFICATION_OBJECT } else { EVENT_SYNCHRONIZATION_OBJECT };
         initialize_header(Event.cast(), kind, size_of::<KEVENT>(), i32::from(State != 0));
     }
-    fn KeSetEvent(Event: *mut KEVENT, _Increment: KPRIORITY, _Wait: u8) -> i32 { current().signal(Event as u64, 1) }
+    fn KeSetEvent(Event: *mut KEVENT, _Increment: KPRIORITY, _Wait: u8) -> i32 {
+        current().check_dispatcher(Event as u64);
+        current().signal(Event as u64, 1)
+    }
     fn KeClearEvent(Event: *mut KEVENT) { set!(Event, Header.SignalState = 0) }
     fn KeResetEvent(Event: *mut KEVENT) -> i32 {
         let old = get!(Event, Header.SignalState);
@@ -132,11 +135,12 @@ exports! {
         set!(Semaphore, Limit = Limit);
     }
     fn KeReleaseSemaphore(Semaphore: *mut KSEMAPHORE, _Increment: KPRIORITY, Adjustment: i32, _Wait: u8) -> i32 {
+        current().check_dispatcher(Semaphore as u64);
         let count = get!(Semaphore, Header.SignalState);
         let sum = count.checked_add(Adjustment).filter(|sum| *sum <= get!(Semaphore, Limit) && *sum >= count);
         match sum {
             Some(sum) => current().signal(Semaphore as u64, sum),
-            None => current().violate(RuleId::BadObject, [Semaphore as u64, 0, 0, 0], "a semaphore was released beyond its limit".into()),
+            None => current().refuse_release(Semaphore),
         }
     }
     fn KeInitializeMutex(Mutex: *mut KMUTANT, _Level: u32) {
@@ -146,6 +150,7 @@ exports! {
     }
     fn KeReleaseMutex(Mutex: *mut KMUTANT, _Wait: u8) -> i32 {
         let machine = current();
+        machine.check_dispatcher(Mutex as u64);
         let thread = machine.current_thread_object();
         let state = get!(Mutex, Header.SignalState);
         if get!(Mutex, OwnerThread) as u64 != thread {
@@ -160,6 +165,7 @@ exports! {
     }
     fn KeWaitForSingleObject(Object: *mut c_void, _WaitReason: i32, WaitMode: i8, _Alertable: u8, Timeout: *const i64) -> NTSTATUS {
         let machine = current();
+        machine.check_waited(&[Object as u64]);
         machine.check_wait_mode(&[Object as u64], WaitMode);
         machine.wait(&[Object as u64], false, machine.timeout(Timeout))
     }
@@ -170,6 +176,7 @@ exports! {
             machine.violate(RuleId::BadObject, [u64::from(Count), 0, 0, 0], format!("a wait for {Count} objects; at most {limit} are allowed here"));
         }
         let objects: Vec<u64> = (0..Count as usize).map(|index| guest::read(Object.wrapping_add(index)) as u64).collect();
+        machine.check_waited(&objects);
         machine.check_wait_mode(&objects, WaitMode);
         machine.wait(&objects, WaitType == nt::ke::WaitAll, machine.timeout(Timeout))
     }
@@ -332,6 +339,27 @@ impl crate::machine::Machine {
         self.running
             .get()
             .map_or(0, |id| self.thread(id).object.get())
+    }
+
+    /// A semaphore would be released beyond its limit: raises where a handler of the driver can be
+    /// meant to see it.
+    fn refuse_release(&self, semaphore: *mut KSEMAPHORE) -> i32 {
+        let limit = get!(semaphore, Limit);
+        if self.is_guarded(&self.call_registers()) {
+            self.raise_status(STATUS_SEMAPHORE_LIMIT_EXCEEDED);
+        } else {
+            self.report(
+                RuleId::SemaphoreLimit,
+                [
+                    0,
+                    self.call_site(),
+                    semaphore as u64,
+                    u64::from(limit.cast_unsigned()),
+                ],
+                format!("a semaphore was released beyond its limit, {limit}"),
+            );
+        }
+        get!(semaphore, Header.SignalState)
     }
 
     /// `KeBugCheckEx` by the driver.

@@ -117,7 +117,7 @@ impl Machine {
         true
     }
 
-    fn acquire_push_lock(&self, lock: u64, mode: Mode) {
+    pub(super) fn acquire_push_lock(&self, lock: u64, mode: Mode) {
         self.check_apcs_disabled(lock, Kind::PushLock);
         if self.my_hold(lock).is_some() {
             self.lock_recursion(lock, Kind::PushLock);
@@ -127,7 +127,7 @@ impl Machine {
         self.lock_taken(lock, Kind::PushLock, mode);
     }
 
-    fn release_push_lock(&self, lock: u64) {
+    pub(super) fn release_push_lock(&self, lock: u64) {
         if self.lock_released(lock) {
             self.release_owners(lock);
         } else {

@@ -30,6 +30,7 @@ exports! {
         u8::from(current().is_valid(VirtualAddress as u64))
     }
     fn MmMapIoSpace(_PhysicalAddress: i64, _NumberOfBytes: usize, _CacheType: i32) -> *mut c_void {
+        current().judge_call("MmMapIoSpace");
         // No device of this machine has registers in memory.
         ptr::null_mut()
     }
@@ -133,5 +134,27 @@ impl crate::machine::Machine {
             libc::process_vm_readv(process, &raw const local, 1, &raw const remote, 1, 0)
         };
         read == 1
+    }
+
+    /// Whether the byte at an address can be written: it is, with its own value.
+    pub(crate) fn is_writable(&self, address: u64) -> bool {
+        if !self.is_readable(address) {
+            return false;
+        }
+        let mut byte = crate::guest::read(address as *const u8);
+        let local = libc::iovec {
+            iov_base: (&raw mut byte).cast(),
+            iov_len: 1,
+        };
+        let remote = libc::iovec {
+            iov_base: address as *mut c_void,
+            iov_len: 1,
+        };
+        let process = std::process::id().cast_signed();
+        // SAFETY: the local buffer is one byte of ours; the byte that is written was there before.
+        let written = unsafe {
+            libc::process_vm_writev(process, &raw const local, 1, &raw const remote, 1, 0)
+        };
+        written == 1
     }
 }

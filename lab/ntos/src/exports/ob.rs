@@ -242,7 +242,7 @@ impl Machine {
     }
 
     /// `ObDereferenceObject` by the driver.
-    fn dereference(&self, address: u64) -> i64 {
+    pub(super) fn dereference(&self, address: u64) -> i64 {
         let known = self
             .objects
             .borrow()
@@ -284,7 +284,12 @@ impl Machine {
                 self.free_object(address);
                 self.finish_delete(device as u64);
             }
-            Some(Kind::Event | Kind::Section) if references <= 0 => self.free_object(address),
+            Some(Kind::Event | Kind::Section | Kind::Directory | Kind::SymbolicLink)
+                if references <= 0 =>
+            {
+                self.services.borrow_mut().paths.remove(&address);
+                self.free_object(address);
+            }
             Some(Kind::Key) if references <= 0 => {
                 self.resources.borrow_mut().keys.remove(&address);
                 self.free_object(address);

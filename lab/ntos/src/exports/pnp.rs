@@ -5,6 +5,8 @@
     reason = "exports have foreign signatures and the names of the WDK"
 )]
 
+mod interface;
+
 use std::ffi::c_void;
 use std::ptr;
 
@@ -18,8 +20,8 @@ use nt::pnp::{
     WMIREG_ACTION_BLOCK_IRPS, WMIREG_ACTION_DEREGISTER, WMIREG_ACTION_REGISTER,
 };
 use nt::status::{
-    STATUS_INSUFFICIENT_RESOURCES, STATUS_INVALID_DEVICE_REQUEST, STATUS_INVALID_PARAMETER,
-    STATUS_OBJECT_NAME_EXISTS, STATUS_OBJECT_NAME_NOT_FOUND, STATUS_SUCCESS,
+    STATUS_INSUFFICIENT_RESOURCES, STATUS_INVALID_PARAMETER, STATUS_OBJECT_NAME_EXISTS,
+    STATUS_SUCCESS,
 };
 
 use super::exports;
@@ -44,17 +46,18 @@ exports! {
         }
         ptr::null_mut()
     }
-    fn IoGetDeviceProperty(DeviceObject: *mut DEVICE_OBJECT, _DeviceProperty: i32, _BufferLength: u32, _PropertyBuffer: *mut c_void, ResultLength: *mut u32) -> NTSTATUS {
+    fn IoGetDeviceProperty(DeviceObject: *mut DEVICE_OBJECT, DeviceProperty: i32, BufferLength: u32, PropertyBuffer: *mut c_void, ResultLength: *mut u32) -> NTSTATUS {
         current().check_device(DeviceObject);
         guest::write(ResultLength, 0);
-        STATUS_INVALID_DEVICE_REQUEST
+        current().device_property(DeviceObject, DeviceProperty, BufferLength, PropertyBuffer, ResultLength)
     }
-    fn IoRegisterDeviceInterface(PhysicalDeviceObject: *mut DEVICE_OBJECT, _InterfaceClassGuid: *const GUID, _ReferenceString: *mut UNICODE_STRING, _SymbolicLinkName: *mut UNICODE_STRING) -> NTSTATUS {
+    fn IoRegisterDeviceInterface(PhysicalDeviceObject: *mut DEVICE_OBJECT, InterfaceClassGuid: *const GUID, ReferenceString: *mut UNICODE_STRING, SymbolicLinkName: *mut UNICODE_STRING) -> NTSTATUS {
         current().check_device(PhysicalDeviceObject);
-        STATUS_INVALID_DEVICE_REQUEST
+        current().register_interface(PhysicalDeviceObject, &guest::read(InterfaceClassGuid), ReferenceString, SymbolicLinkName)
     }
-    fn IoSetDeviceInterfaceState(SymbolicLinkName: *mut UNICODE_STRING, _Enable: u8) -> NTSTATUS {
-        current().string(SymbolicLinkName).err().unwrap_or(STATUS_OBJECT_NAME_NOT_FOUND)
+    fn IoSetDeviceInterfaceState(SymbolicLinkName: *mut UNICODE_STRING, Enable: u8) -> NTSTATUS {
+        let machine = current();
+        machine.string(SymbolicLinkName).and_then(|link| machine.enable_interface(&link, Enable != 0)).err().unwrap_or(STATUS_SUCCESS)
     }
     fn IoRegisterPlugPlayNotification(EventCategory: i32, _EventCategoryFlags: u32, _EventCategoryData: *mut c_void, _DriverObject: *mut DRIVER_OBJECT, _CallbackRoutine: DRIVER_NOTIFICATION_CALLBACK_ROUTINE, _Context: *mut c_void, NotificationEntry: *mut *mut c_void) -> NTSTATUS {
         let machine = current();
@@ -156,6 +159,7 @@ impl Machine {
         entries
             .into_iter()
             .for_each(|entry| self.free_log_entry(entry));
+        self.reclaim_services();
         self.resources.borrow_mut().forget_driver();
     }
 

@@ -105,7 +105,7 @@ exports! {
 
 impl Machine {
     /// Adds a notify routine; at most as many of a kind as Windows takes.
-    fn add_notify(&self, kind: Held, routine: u64) -> NTSTATUS {
+    pub(super) fn add_notify(&self, kind: Held, routine: u64) -> NTSTATUS {
         let full = {
             let resources = self.resources.borrow();
             resources.held(kind).count() >= MAX_NOTIFY_ROUTINES || resources.holds(kind, routine)
@@ -122,7 +122,7 @@ impl Machine {
         STATUS_SUCCESS
     }
 
-    fn remove_notify(&self, kind: Held, routine: u64) -> NTSTATUS {
+    pub(super) fn remove_notify(&self, kind: Held, routine: u64) -> NTSTATUS {
         if self.resources.borrow_mut().drop_held(kind, routine) {
             STATUS_SUCCESS
         } else {
@@ -156,11 +156,26 @@ impl Machine {
             },
         );
         self.request_schedule();
+        self.tell_of_thread(id, true);
         Ok(handle)
+    }
+
+    /// Tells of a thread that a driver makes or that ends, on the thread that runs.
+    fn tell_of_thread(&self, id: ThreadId, starts: bool) {
+        let routines: Vec<u64> = self
+            .resources
+            .borrow()
+            .held(Held::ThreadNotifyRoutine)
+            .collect();
+        let thread = crate::machine::thread_id(id);
+        for routine in routines {
+            self.call(routine, [SYSTEM_PROCESS, thread, u64::from(starts), 0]);
+        }
     }
 
     /// Signals a thread's object and, if nobody refers to it, lets the thread be used again.
     pub(crate) fn end_system_thread(&self, id: ThreadId) {
+        self.tell_of_thread(id, false);
         let thread = self.thread(id);
         thread.state.set(State::Free);
         let object = thread.object.get();

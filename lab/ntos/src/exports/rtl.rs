@@ -177,7 +177,7 @@ exports! {
 }
 
 /// Value of the digits a text begins with, behind blanks and a sign; 0 if there are none.
-fn parse_integer(text: &str, base: u32) -> u32 {
+pub(super) fn parse_integer(text: &str, base: u32) -> u32 {
     let text = text.trim_start_matches(|c| c <= ' ');
     let (negative, text) = match text.strip_prefix('-') {
         Some(rest) => (true, rest),
@@ -204,13 +204,33 @@ fn parse_integer(text: &str, base: u32) -> u32 {
     }
 }
 
-fn guid_text(guid: &GUID) -> String {
+pub(super) fn guid_text(guid: &GUID) -> String {
     let [a, b, rest @ ..] = guid.Data4;
     let rest: String = rest.iter().map(|byte| format!("{byte:02X}")).collect();
     format!(
         "{{{:08X}-{:04X}-{:04X}-{a:02X}{b:02X}-{rest}}}",
         guid.Data1, guid.Data2, guid.Data3
     )
+}
+
+/// Parses a GUID with braces, of which nothing may be left out.
+pub(super) fn guid_parse(text: &str) -> Option<GUID> {
+    let text = text.strip_prefix('{')?.strip_suffix('}')?;
+    let parts: Vec<&str> = text.split('-').collect();
+    let [a, b, c, d, e] = parts[..] else {
+        return None;
+    };
+    let wrong = |part: &str| !part.bytes().all(|byte| byte.is_ascii_hexdigit());
+    if [a, b, c, d, e].map(str::len) != [8, 4, 4, 4, 12] || parts.into_iter().any(wrong) {
+        return None;
+    }
+    let tail = u64::from_str_radix(&format!("{d}{e}"), 16).ok()?;
+    Some(GUID {
+        Data1: u32::from_str_radix(a, 16).ok()?,
+        Data2: u16::from_str_radix(b, 16).ok()?,
+        Data3: u16::from_str_radix(c, 16).ok()?,
+        Data4: tail.to_be_bytes(),
+    })
 }
 
 /// The units of a terminated string.
@@ -255,7 +275,7 @@ fn init_ansi(destination: *mut ANSI_STRING, source: *const u8) {
     );
 }
 
-fn units(string: *const UNICODE_STRING) -> Vec<u16> {
+pub(super) fn units(string: *const UNICODE_STRING) -> Vec<u16> {
     current().is_malformed(string);
     let string = guest::touch(move || guest::read(string));
     let bytes = guest::bytes(string.Buffer.cast(), usize::from(string.Length & !1));
@@ -263,7 +283,7 @@ fn units(string: *const UNICODE_STRING) -> Vec<u16> {
 }
 
 /// Appends, and terminates if there is room for it.
-fn append(destination: *mut UNICODE_STRING, source: &[u16]) -> NTSTATUS {
+pub(super) fn append(destination: *mut UNICODE_STRING, source: &[u16]) -> NTSTATUS {
     let string = guest::read(destination);
     let start = usize::from(string.Length / 2);
     let room = usize::from(string.MaximumLength / 2);
@@ -281,7 +301,7 @@ fn append(destination: *mut UNICODE_STRING, source: &[u16]) -> NTSTATUS {
     STATUS_SUCCESS
 }
 
-fn compare(
+pub(super) fn compare(
     first: *const UNICODE_STRING,
     second: *const UNICODE_STRING,
     ignore_case: bool,
@@ -369,6 +389,19 @@ mod tests {
             Data3: 0x607,
             Data4: [8, 9, 10, 11, 12, 13, 14, 15],
         };
-        assert_eq!(guid_text(&guid), "{00010203-0405-0607-0809-0A0B0C0D0E0F}");
+        let text = "{00010203-0405-0607-0809-0A0B0C0D0E0F}";
+        assert_eq!(guid_text(&guid), text);
+        assert_eq!(
+            guid_parse(text).map(|guid| guid_text(&guid)).as_deref(),
+            Some(text)
+        );
+        for wrong in [
+            "",
+            "{}",
+            "{00010203-0405-0607-0809-0A0B0C0D0E0G}",
+            &text[1..],
+        ] {
+            assert!(guid_parse(wrong).is_none(), "{wrong}");
+        }
     }
 }

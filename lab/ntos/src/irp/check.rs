@@ -56,13 +56,13 @@ impl Machine {
         if get!(block, depth) == 0 {
             return;
         }
-        let location = usize::try_from(get!(irp, CurrentLocation) - 1)
-            .unwrap_or(0)
-            .min(MAX_STACK);
-        let asked = get!(block, asked[location]);
-        if get!(next, DeviceObject).is_null() {
-            self.check_prepared(irp, next);
-        } else if asked != asked_in(next) {
+        let location = get!(irp, CurrentLocation) - 1;
+        if location != get!(block, owned) {
+            return self.check_prepared(irp, next);
+        }
+        // IoSkipCurrentIrpStackLocation: the driver below gets the location of this one.
+        let at = usize::try_from(location).unwrap_or(0).min(MAX_STACK);
+        if get!(block, asked[at]) != asked_in(next) {
             let what = "an IRP was passed on after IoSkipCurrentIrpStackLocation with a completion routine set: it replaced that of the driver above";
             self.report_irp(RuleId::IrpSkipCompletion, irp, what);
         }
@@ -88,6 +88,11 @@ impl Machine {
         let depth = get!(block, depth) - 1;
         set!(block, depth = depth);
         if depth > 0 || get!(block, phase) == Phase::Free {
+            return;
+        }
+        if get!(block, taken_back) {
+            // A completion routine kept it: what it is by now is its driver's business.
+            set!(block, taken_back = false);
             return;
         }
         let (completed, marked) = progress(block);
@@ -190,6 +195,7 @@ impl Machine {
             let what = format!("IoFreeIrp of an IRP that is under way, allocated at {site}");
             self.report_irp(RuleId::IrpFreedInFlight, irp, &what);
         } else {
+            self.drop_threaded_buffer(irp);
             self.free_irp(irp);
         }
     }

@@ -3,11 +3,14 @@
 //! ```text
 //!  page: the lab's record of the IRP | page: the IRP and its stack locations
 //! ```
-//! The second page can be taken from the driver while the record stays: so a
-//! touch after completion faults at the instruction ([`PoolLevel::Strict`]),
-//! or is found when the memory is used again ([`PoolLevel::Poison`]).
+//! The second page is taken from the driver while the record stays: so a
+//! touch after completion faults at the instruction, or, where the page is
+//! only poisoned, a write is found when the memory is used again.
+//! [`PoolLevel::Strict`] takes it away for the first completions at each
+//! place of the driver, and for some of the later ones.
 #![expect(unsafe_code, reason = "maps and protects the memory that IRPs live in")]
 
+use std::cell::Cell;
 use std::collections::VecDeque;
 
 use nt::irp::{IO_STACK_LOCATION, IO_STATUS_BLOCK, IRP};
@@ -22,12 +25,16 @@ use crate::pool::PoolLevel;
 pub(super) const MAX_STACK: usize = 16;
 const PAGE: usize = 4096;
 /// Bytes of the record before its padding.
-const RECORD: usize = 0x150;
+const RECORD: usize = 0x160;
 /// Blocks that are mapped at once.
 const CHUNK: usize = 32;
 /// Blocks that rest before they are used again, at least.
 const RESTING: usize = 64;
 const POISON: u8 = 0xDE;
+/// Places in drivers that are told apart where IRPs are counted.
+const PLACES: usize = 256;
+/// IRPs that become inaccessible when they are completed at a place, and of later ones one in so many.
+const EACH: u32 = 64;
 
 /// What a driver above asked to be called with at completion.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -37,6 +44,18 @@ pub(super) struct Asked {
     pub(super) context: u64,
 }
 
+/// How an IRP's memory was taken from the driver.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u8)]
+enum Seal {
+    /// It was not; so is new memory.
+    Open = 0,
+    /// Filled with [`POISON`].
+    Poisoned,
+    /// Inaccessible.
+    Closed,
+}
+
 /// An IRP and the lab's record of it.
 #[repr(C)]
 pub(crate) struct IrpBlock {
@@ -44,10 +63,18 @@ pub(crate) struct IrpBlock {
     pub(crate) origin: Origin,
     /// Dispatch calls into drivers under way for it.
     pub(crate) depth: u32,
+    /// The location whose driver has it: that of the dispatch or completion routine called last.
+    pub(super) owned: i8,
+    /// The location from which it was sent: behind the last, or one that its maker has of its own.
+    pub(super) sent_from: i8,
     /// Whether it is on its way through a device stack.
     pub(super) in_flight: bool,
-    /// Whether the driver may not touch it.
-    sealed: bool,
+    /// A completion routine has taken it back: it may be anything by now.
+    pub(super) taken_back: bool,
+    /// How it was taken from the driver.
+    seal: Seal,
+    /// Bytes of the IRP and its locations, while it is poisoned.
+    poisoned: usize,
     pub(super) pending_returned: bool,
     /// Where it was allocated, and where completed.
     pub(crate) allocated_at: u64,
@@ -74,6 +101,8 @@ pub(crate) struct Irps {
     chunks: Vec<*mut u8>,
     free: Vec<*mut IrpBlock>,
     resting: VecDeque<*mut IrpBlock>,
+    /// IRPs taken from the driver so far, by place in the driver, folded.
+    taken: [Cell<u32>; PLACES],
 }
 
 impl Irps {
@@ -83,6 +112,7 @@ impl Irps {
             chunks: Vec::new(),
             free: Vec::new(),
             resting: VecDeque::new(),
+            taken: [const { Cell::new(0) }; PLACES],
         }
     }
 
@@ -110,33 +140,55 @@ impl Irps {
     }
 
     pub(super) fn put(&mut self, block: *mut IrpBlock) {
+        if self.level == PoolLevel::Off {
+            return self.free.push(block);
+        }
         self.seal(block);
         self.resting.push_back(block);
     }
 
     /// Takes an IRP's memory from the driver.
     pub(super) fn seal(&self, block: *mut IrpBlock) {
-        if get!(block, sealed) {
+        if get!(block, seal) != Seal::Open || self.level == PoolLevel::Off {
             return;
         }
-        set!(block, sealed = true);
-        match self.level {
-            PoolLevel::Strict => protect(block, libc::PROT_NONE),
-            PoolLevel::Poison => guest::set_bytes(field!(block, irp).cast(), POISON, USED),
+        let irp: *mut IRP = field!(block, irp);
+        if self.level == PoolLevel::Strict && self.closes_at(get!(block, completed_at)) {
+            set!(block, seal = Seal::Closed);
+            return protect(block, libc::PROT_NONE);
         }
+        let locations = usize::try_from(get!(irp, StackCount)).unwrap_or(0);
+        let used = size_of::<IRP>() + locations.min(MAX_STACK) * size_of::<IO_STACK_LOCATION>();
+        set!(block, seal = Seal::Poisoned);
+        set!(block, poisoned = used);
+        guest::set_bytes(irp.cast(), POISON, used);
+    }
+
+    /// Whether this IRP of those completed at a place becomes inaccessible: the first ones, and of the
+    /// others one in so many, because a system call each is dear.
+    fn closes_at(&self, place: u64) -> bool {
+        let taken = &self.taken[guest::size(place >> 2) % PLACES];
+        let count = taken.get();
+        taken.set(count.wrapping_add(1));
+        count < EACH || count.is_multiple_of(EACH)
     }
 
     /// Makes the memory usable; true if it was written to while it was sealed.
     fn unseal(&self, block: *mut IrpBlock) -> bool {
-        set!(block, sealed = false);
-        match self.level {
-            PoolLevel::Strict => {
+        let seal = get!(block, seal);
+        set!(block, seal = Seal::Open);
+        match seal {
+            Seal::Open => false,
+            Seal::Closed => {
                 protect(block, memory::READ_WRITE);
                 false
             }
-            PoolLevel::Poison => {
-                let bytes = guest::bytes(field!(block, irp).cast(), USED);
-                bytes.iter().any(|byte| *byte != POISON)
+            Seal::Poisoned => {
+                let words: *const u64 = field!(block, irp).cast_const().cast();
+                let count = get!(block, poisoned) / size_of::<u64>();
+                (0..count).any(|word| {
+                    guest::read(words.wrapping_add(word)) != u64::from_ne_bytes([POISON; 8])
+                })
             }
         }
     }
@@ -167,9 +219,6 @@ impl Irps {
         })
     }
 }
-
-/// Bytes of an IRP with all its locations.
-const USED: usize = size_of::<IRP>() + MAX_STACK * size_of::<IO_STACK_LOCATION>();
 
 fn protect(block: *mut IrpBlock, protection: i32) {
     let page: *mut IRP = field!(block, irp);

@@ -145,11 +145,25 @@ impl Machine {
         lock != 0 && guest::read(lock as *const KSPIN_LOCK) == self.lock_owner()
     }
 
+    /// Has another spin lock of this processor be released by `KeReleaseSpinLock`, with the IRQL that
+    /// was before both: locks needn't be released in the order of their acquisition.
+    fn hand_over(&self) -> bool {
+        let Some(id) = self.running.get() else {
+            return false;
+        };
+        self.locks.with(id, |holds| {
+            let mut spins = holds.locks.iter_mut();
+            let heir = spins.find(|hold| hold.kind == Kind::Spin(How::AtDpc));
+            heir.map(|hold| hold.kind = Kind::Spin(How::Raising))
+                .is_some()
+        })
+    }
+
     fn check_twin(&self, hold: &Hold, how: How) {
         let Kind::Spin(acquired) = hold.kind else {
             return;
         };
-        if acquired == how {
+        if acquired == how || (acquired, how) == (How::Raising, How::AtDpc) && self.hand_over() {
             return;
         }
         let what = format!(

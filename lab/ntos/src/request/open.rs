@@ -30,6 +30,9 @@ impl Machine {
         client: Client,
     ) -> Result<Result<FileId, NTSTATUS>, Stopped> {
         self.check_running()?;
+        if let Err(status) = self.announce_client(client)? {
+            return Ok(Err(status));
+        }
         let (device, rest) = match self.find_device(path, access, client.privilege) {
             Ok(found) => found,
             Err(status) => return Ok(Err(status)),
@@ -135,7 +138,11 @@ impl Machine {
         };
         let cleanup = self.perform(file, ask(IRP_MJ_CLEANUP), &mut [])?;
         self.perform(file, ask(IRP_MJ_CLOSE), &mut [])?;
+        let client = self.files.borrow().get(file).map(|file| file.client);
         self.drop_file(file);
+        if let Some(client) = client {
+            self.announce_end(client)?;
+        }
         Ok(cleanup.status)
     }
 

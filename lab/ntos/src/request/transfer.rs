@@ -44,7 +44,8 @@ impl Machine {
         }
         let len = data.len().max(output.len());
         let device = match self.file_object(file) {
-            Ok(object) => get!(object, DeviceObject),
+            // As the top of the stack wants them, which gets the request.
+            Ok(object) => self.top_of_stack(get!(object, DeviceObject)),
             Err(status) => {
                 return Ok(Completion {
                     status,

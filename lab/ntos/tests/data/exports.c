@@ -87,7 +87,7 @@ static NTSTATUS Query(void) {
 }
 
 static NTSTATUS Lookaside(void) {
-    NPAGED_LOOKASIDE_LIST *list = ExAllocatePoolWithTag(NonPagedPool, sizeof *list, 'tseT');
+    NPAGED_LOOKASIDE_LIST *list = ExAllocatePoolWithTag(NonPagedPoolNx, sizeof *list, 'tseT');
     void *first, *second;
     CHECK(list != NULL);
     ExInitializeNPagedLookasideList(list, NULL, NULL, 0, 100, 'tseT', 0);
@@ -103,8 +103,8 @@ static NTSTATUS Lookaside(void) {
 }
 
 static NTSTATUS Locks(void) {
-    IO_REMOVE_LOCK *lock = ExAllocatePoolWithTag(NonPagedPool, sizeof *lock, 'tseT');
-    ERESOURCE *resource = ExAllocatePoolWithTag(NonPagedPool, sizeof *resource, 'tseT');
+    IO_REMOVE_LOCK *lock = ExAllocatePoolWithTag(NonPagedPoolNx, sizeof *lock, 'tseT');
+    ERESOURCE *resource = ExAllocatePoolWithTag(NonPagedPoolNx, sizeof *resource, 'tseT');
     CHECK(lock && resource);
     IoInitializeRemoveLock(lock, 'tseT', 0, 0);
     CHECK(IoAcquireRemoveLock(lock, NULL) == STATUS_SUCCESS);

@@ -95,7 +95,7 @@ static NTSTATUS LockedCode(void) {
 }
 
 static NTSTATUS Before(void) {
-    ULONG *block = ExAllocatePoolWithTag(NonPagedPool, 64, 'tseT');
+    ULONG *block = ExAllocatePoolWithTag(NonPagedPoolNx, 64, 'tseT');
     ULONG got = Load(block - 1);
     ExFreePoolWithTag(block, 'tseT');
     return got ? STATUS_SUCCESS : STATUS_DATA_ERROR;

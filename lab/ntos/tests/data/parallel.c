@@ -88,7 +88,7 @@ static NTSTATUS NTAPI Control(PDEVICE_OBJECT device, PIRP irp) {
         break;
     case IOCTL(9): { /* allocates and frees */
         for (ULONG i = 0; i < 200; i += 1) {
-            UCHAR *block = ExAllocatePoolWithTag(NonPagedPool, 16 + i, 'llaP');
+            UCHAR *block = ExAllocatePoolWithTag(NonPagedPoolNx, 16 + i, 'llaP');
             if (!block)
                 break;
             for (ULONG j = 0; j < 16 + i; j += 1)

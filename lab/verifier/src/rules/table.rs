@@ -101,6 +101,9 @@ Irql {
     Soft ZwIrql "zw-irql" DRIVER_VERIFIER_DETECTED_VIOLATION / 0xE6 ["caller", "IRQL", "special kernel APCs disabled"]
         "The driver called a Zw function above PASSIVE_LEVEL."
         "Move the call to a work item or system thread."
+    Soft ZwUserAddress "zw-user-address" DRIVER_VERIFIER_DETECTED_VIOLATION / 0xE3 ["caller", "address"]
+        "The driver passed an address of a user program to a Zw function, which trusts its caller's addresses."
+        "Copy to and from memory of the kernel; the program can change or unmap its own meanwhile."
     Soft IrqlRaiseBelow "irql-raise-below" DRIVER_VERIFIER_DETECTED_VIOLATION / 0x30 ["IRQL", "requested IRQL"]
         "The driver raised the IRQL to a lower level than the current one."
         "Raise to a level at or above the current one."
@@ -329,6 +332,15 @@ Objects {
     Soft HandleTypeUnchecked "handle-type-unchecked" DRIVER_VERIFIER_DETECTED_VIOLATION ["handle", "caller"]
         "The driver referenced a user's handle without saying which type of object it has to be."
         "Pass *IoFileObjectType, *PsProcessType … to ObReferenceObjectByHandle."
+    Soft DpcUninitialized "dpc-uninitialized" DRIVER_IRQL_NOT_LESS_OR_EQUAL ["DPC"]
+        "The driver queued a DPC that was not initialised: it has no routine. The DPC is not queued."
+        "KeInitializeDpc before the DPC is queued, or given to a timer."
+    Soft DispatcherUninitialized "dispatcher-uninitialized" DRIVER_IRQL_NOT_LESS_OR_EQUAL ["object"]
+        "The driver used an event, semaphore, mutex or timer that was not initialised: its list of waiters is none."
+        "KeInitializeEvent, …Semaphore, …Mutex or …Timer once, before the first use."
+    Soft SemaphoreLimit "semaphore-limit" KMODE_EXCEPTION_NOT_HANDLED / 0xC0000047 ["caller", "semaphore", "limit"]
+        "The driver released a semaphore beyond its limit, outside any __try block: Windows raises STATUS_SEMAPHORE_LIMIT_EXCEEDED. The semaphore is left as it is."
+        "Release as often as was acquired, or initialise it with a higher limit."
     Hard BadObject "bad-object" DRIVER_VERIFIER_DETECTED_VIOLATION ["object"]
         "The driver passed an object of the wrong kind, or one not initialised."
         "Initialise the object, and pass the kind the function documents."
@@ -506,9 +518,9 @@ Security {
     Soft KernelAddressOutput "kernel-address-output" DRIVER_VERIFIER_DETECTED_VIOLATION ["IRP", "place in the output", "address"]
         "The driver returned an address of the kernel to a user program."
         "Hand out an index or handle of the driver's own."
-    Soft InsecureDevice "insecure-device" DRIVER_VERIFIER_DETECTED_VIOLATION ["device", "characteristics"]
-        "A device that user programs can open has no FILE_DEVICE_SECURE_OPEN, or no security descriptor of its own."
-        "Create it with FILE_DEVICE_SECURE_OPEN and a descriptor that names who may open it."
+    Soft AnyAccessPrivileged "any-access-privileged" DRIVER_VERIFIER_DETECTED_VIOLATION ["control code", "instruction", "device"]
+        "A request with FILE_ANY_ACCESS, to a device that every user may open, made the driver write a model-specific register or use a port, or ask for device memory: any program can."
+        "FILE_WRITE_ACCESS in the control code, and a security descriptor that names who may open the device."
 }
 Integrity {
     Soft SectionWritableExecutable "section-writable-executable" DRIVER_VERIFIER_DETECTED_VIOLATION / 0x2003 ["image", "section header", "section name"]

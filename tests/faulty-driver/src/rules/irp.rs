@@ -12,7 +12,8 @@ use nt::io::{
 use nt::irp::{DEVICE_OBJECT, IRP};
 use nt::ke::KIRQL;
 use nt::status::{
-    STATUS_INVALID_DEVICE_REQUEST, STATUS_MORE_PROCESSING_REQUIRED, STATUS_PENDING, STATUS_SUCCESS,
+    STATUS_CANCELLED, STATUS_INVALID_DEVICE_REQUEST, STATUS_MORE_PROCESSING_REQUIRED,
+    STATUS_PENDING, STATUS_SUCCESS,
 };
 
 use super::Request;
@@ -48,7 +49,7 @@ super::pairs! {
 
 /// What the lower device does.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Lower {
+pub(super) enum Lower {
     Completes,
     PendsAndCompletes,
     /// Until [`HELD`] is completed.
@@ -56,7 +57,7 @@ enum Lower {
     PassesOn,
 }
 
-static LOWER: Shared<Lower> = Shared::new(Lower::Completes);
+pub(super) static LOWER: Shared<Lower> = Shared::new(Lower::Completes);
 static HELD: Shared<*mut IRP> = Shared::new(ptr::null_mut());
 
 pub(super) unsafe fn lower(device: *mut DEVICE_OBJECT, irp: *mut IRP) -> NTSTATUS {
@@ -237,6 +238,23 @@ unsafe extern "efiapi" fn cancel(_: *mut DEVICE_OBJECT, irp: *mut IRP) {
         let irql: KIRQL = (*irp).CancelIrql;
         nt::io::IoReleaseCancelSpinLock(irql);
     }
+}
+
+unsafe extern "efiapi" fn complete_cancelled(_: *mut DEVICE_OBJECT, irp: *mut IRP) {
+    unsafe {
+        nt::io::IoReleaseCancelSpinLock((*irp).CancelIrql);
+        complete(irp, STATUS_CANCELLED, 0);
+    }
+}
+
+pub(super) unsafe fn pend(irp: *mut IRP, cancelable: bool) -> NTSTATUS {
+    unsafe {
+        mark_pending(irp);
+        if cancelable {
+            set_cancel(irp, Some(complete_cancelled));
+        }
+    }
+    STATUS_PENDING
 }
 
 #[inline(never)]

@@ -37,7 +37,7 @@ super::pairs! {
     "null-handle": Plain null_handle, closed_once;
     "user-handle": Plain user_handle, kernel_handle_used;
     "handle-type-unchecked": Plain handle_type_unchecked, handle_type_checked;
-    "bad-object": Plain bad_object, dpc_removed_and_freed;
+    "bad-object": Plain bad_object, timer_cancelled_and_freed;
 }
 
 pub(super) unsafe fn timer() -> *mut KTIMER {
@@ -356,8 +356,8 @@ unsafe fn handle_type_checked() {
 #[inline(never)]
 unsafe fn bad_object() {
     unsafe {
-        let dpc = pool::<KDPC>();
-        keep(KeInsertQueueDpc(dpc, ptr::null_mut(), ptr::null_mut()));
-        free(dpc);
+        let timer = timer();
+        KeInitializeTimer(timer);
+        free(timer);
     }
 }

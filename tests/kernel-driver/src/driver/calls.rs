@@ -49,6 +49,9 @@ pub(super) const TABLE: [Call<TestDriver>; 19] = [
     call(protocol::DROP_TICKING, 4, 0, drop_ticking),
 ];
 
+/// Most rounds of a call.
+const MAX_ROUNDS: u32 = 10_000;
+
 /// The n-th u32 of the input.
 fn number(buffer: &Buffer<'_>, n: usize) -> Result<u32> {
     let (numbers, _) = buffer.input().as_chunks();
@@ -56,8 +59,16 @@ fn number(buffer: &Buffer<'_>, n: usize) -> Result<u32> {
     Ok(u32::from_le_bytes(*number))
 }
 
+/// The n-th u32 of the input, as a number of things to wait for: whoever asks must not wait for ever.
+fn rounds(buffer: &Buffer<'_>, n: usize) -> Result<u32> {
+    number(buffer, n).and_then(|rounds| match rounds {
+        0..=MAX_ROUNDS => Ok(rounds),
+        _ => Err(STATUS_INVALID_PARAMETER),
+    })
+}
+
 fn spin_lock(driver: &TestDriver, _: &File, buffer: &mut Buffer<'_>) -> Result<()> {
-    let rounds = number(buffer, 0)?;
+    let rounds = rounds(buffer, 0)?;
     let _turn = driver.turn.lock();
     *driver.sum.lock() = 0;
     let all = driver.cores.iter().map(|(id, _)| id);
@@ -79,7 +90,7 @@ fn spin_lock(driver: &TestDriver, _: &File, buffer: &mut Buffer<'_>) -> Result<(
 }
 
 fn ticks(driver: &TestDriver, _: &File, buffer: &mut Buffer<'_>) -> Result<()> {
-    let (id, n) = (CoreId(number(buffer, 0)?), number(buffer, 1)?);
+    let (id, n) = (CoreId(number(buffer, 0)?), rounds(buffer, 1)?);
     let core = driver.cores.get(id).ok_or(STATUS_INVALID_PARAMETER)?;
     let _turn = driver.turn.lock();
     core.begin(OnTick::SetEventAt(n));
@@ -122,7 +133,7 @@ fn tick_count(driver: &TestDriver, _: &File, buffer: &mut Buffer<'_>) -> Result<
 }
 
 fn work(driver: &TestDriver, _: &File, buffer: &mut Buffer<'_>) -> Result<()> {
-    let rounds = number(buffer, 0)?;
+    let rounds = rounds(buffer, 0)?;
     let _turn = driver.turn.lock();
     let work = driver.work.work();
     let before = work.runs();

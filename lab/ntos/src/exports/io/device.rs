@@ -10,12 +10,12 @@ use nt::irp::{DEVICE_OBJECT, DRIVER_OBJECT, FILE_OBJECT, IO_TYPE_DEVICE};
 use nt::ke::KEVENT;
 use nt::status::{STATUS_INSUFFICIENT_RESOURCES, STATUS_NOT_SUPPORTED};
 
-use crate::guest::{get, set};
+use crate::guest::{field, get, set};
 use crate::machine::Machine;
 use crate::object::Kind;
 
 impl Machine {
-    pub(super) fn create_device(
+    pub(in crate::exports) fn create_device(
         &self,
         driver: *mut DRIVER_OBJECT,
         extension: u32,
@@ -27,6 +27,26 @@ impl Machine {
         if self.must_fail() {
             return Err(STATUS_INSUFFICIENT_RESOURCES);
         }
+        self.make_device(
+            driver,
+            extension,
+            name,
+            device_type,
+            characteristics,
+            exclusive,
+        )
+    }
+
+    /// A device object, first in its driver's list.
+    pub(crate) fn make_device(
+        &self,
+        driver: *mut DRIVER_OBJECT,
+        extension: u32,
+        name: Option<&str>,
+        device_type: u32,
+        characteristics: u32,
+        exclusive: bool,
+    ) -> Result<*mut DEVICE_OBJECT, NTSTATUS> {
         let header = size_of::<DEVICE_OBJECT>() as u64;
         let address = self
             .allocate_object(header + u64::from(extension), b"Devi", Kind::Device)
@@ -52,6 +72,7 @@ impl Machine {
         );
         set!(device, Characteristics = characteristics);
         set!(device, DeviceType = device_type);
+        crate::exports::queue::initialize_device_queue(field!(device, DeviceQueue).cast());
         set!(device, StackSize = 1i8);
         if extension != 0 {
             set!(device, DeviceExtension = (address + header) as *mut c_void);
@@ -76,9 +97,10 @@ impl Machine {
         }
     }
 
-    pub(super) fn delete_device(&self, device: *mut DEVICE_OBJECT) {
+    pub(crate) fn delete_device(&self, device: *mut DEVICE_OBJECT) {
         self.check_device(device);
         self.check_detached(device);
+        self.drop_device_timer(device as u64);
         let driver = get!(device, DriverObject);
         let next = get!(device, NextDevice);
         if get!(driver, DeviceObject) == device {

@@ -4,6 +4,7 @@ use std::ffi::c_void;
 use std::ptr;
 
 use nt::base::KernelMode;
+use nt::io::{METHOD_BUFFERED, METHOD_NEITHER};
 use nt::irp::{DEVICE_OBJECT, IO_STATUS_BLOCK, IRP, IRP_MJ_READ};
 use nt::ke::{DISPATCH_LEVEL, KEVENT};
 
@@ -11,7 +12,56 @@ use crate::guest::{self, get, set};
 use crate::irp::Origin;
 use crate::machine::Machine;
 
+/// An IOCTL that the driver sends.
+pub(in crate::exports) struct Control {
+    pub(in crate::exports) code: u32,
+    pub(in crate::exports) major: u8,
+    pub(in crate::exports) input: *mut c_void,
+    pub(in crate::exports) input_len: u32,
+    pub(in crate::exports) output: *mut c_void,
+    pub(in crate::exports) output_len: u32,
+}
+
 impl Machine {
+    /// Makes a threaded IRP an IOCTL, with its buffers as the code's method wants them.
+    pub(in crate::exports) fn fill_control(&self, irp: *mut IRP, control: &Control) {
+        let stack = get!(irp, CurrentStackLocation).wrapping_sub(1);
+        set!(stack, MajorFunction = control.major);
+        set!(
+            stack,
+            Parameters.DeviceIoControl.IoControlCode = control.code
+        );
+        set!(
+            stack,
+            Parameters.DeviceIoControl.InputBufferLength = control.input_len
+        );
+        set!(
+            stack,
+            Parameters.DeviceIoControl.OutputBufferLength = control.output_len
+        );
+        set!(irp, UserBuffer = control.output);
+        let input = control.input as u64;
+        match control.code & 3 {
+            METHOD_NEITHER => {
+                set!(
+                    stack,
+                    Parameters.DeviceIoControl.Type3InputBuffer = control.input
+                );
+            }
+            METHOD_BUFFERED => {
+                let len = control.input_len.max(control.output_len);
+                self.buffer_threaded(irp, input, len, control.input_len);
+            }
+            _ => {
+                self.buffer_threaded(irp, input, control.input_len, control.input_len);
+                if control.output_len != 0 {
+                    let mdl = self.locked_mdl(control.output as u64, control.output_len as usize);
+                    set!(irp, MdlAddress = mdl);
+                }
+            }
+        }
+    }
+
     pub(super) fn requestor(&self, irp: *mut IRP) -> u64 {
         self.irp_block(irp);
         let thread = get!(irp, Thread) as u64;
@@ -20,7 +70,7 @@ impl Machine {
     }
 
     /// An IRP that the I/O manager frees at completion.
-    pub(super) fn threaded_irp(
+    pub(in crate::exports) fn threaded_irp(
         &self,
         device: *mut DEVICE_OBJECT,
         event: *mut KEVENT,
@@ -132,6 +182,18 @@ impl Machine {
             );
         }
         self.buffers.borrow_mut().put(buffer);
+    }
+
+    /// Frees the system buffer of an IRP that the driver built and frees itself.
+    pub(crate) fn drop_threaded_buffer(&self, irp: *mut IRP) {
+        let buffer = self
+            .resources
+            .borrow_mut()
+            .threaded_buffers
+            .remove(&(irp as u64));
+        if let Some(buffer) = buffer {
+            self.buffers.borrow_mut().put(buffer);
+        }
     }
 
     /// Calls a cancel routine as the I/O manager does: cancel lock held, old IRQL in the IRP.

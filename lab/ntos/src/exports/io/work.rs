@@ -8,7 +8,13 @@ use crate::resources::WorkItem;
 use crate::sched::Job;
 
 impl Machine {
-    pub(super) fn queue_work_item(&self, item: u64, routine: u64, context: u64, extended: bool) {
+    pub(in crate::exports) fn queue_work_item(
+        &self,
+        item: u64,
+        routine: u64,
+        context: u64,
+        extended: bool,
+    ) {
         let mut resources = self.resources.borrow_mut();
         let queued = resources
             .work_items
@@ -85,6 +91,9 @@ impl Machine {
         // It may be queued again, or freed, from its routine.
         entry.queued = false;
         let entry = entry.clone();
+        if entry.once {
+            resources.work_items.remove(&item);
+        }
         drop(resources);
         let arguments = if entry.extended {
             [entry.device, entry.context, item, 0]

@@ -25,11 +25,11 @@ use crate::security::map_generic;
 use crate::wait::Timeout;
 
 /// How a file is to be opened.
-pub(super) struct Open {
-    pub(super) access: u32,
-    pub(super) share: u32,
-    pub(super) disposition: u32,
-    pub(super) options: u32,
+pub(in crate::exports) struct Open {
+    pub(in crate::exports) access: u32,
+    pub(in crate::exports) share: u32,
+    pub(in crate::exports) disposition: u32,
+    pub(in crate::exports) options: u32,
 }
 
 /// What is to be read or written.
@@ -63,7 +63,7 @@ fn is_on_a_disk(path: &str) -> bool {
 }
 
 impl Machine {
-    pub(super) fn create_file(
+    pub(in crate::exports) fn create_file(
         &self,
         handle: *mut HANDLE,
         attributes: *mut OBJECT_ATTRIBUTES,
@@ -192,7 +192,7 @@ impl Machine {
         status
     }
 
-    fn event_of(&self, event: HANDLE) -> Result<u64, NTSTATUS> {
+    pub(in crate::exports) fn event_of(&self, event: HANDLE) -> Result<u64, NTSTATUS> {
         if event.is_null() {
             return Ok(0);
         }
@@ -229,7 +229,7 @@ impl Machine {
     }
 
     /// Sends a request without data of its own to a file's device, and waits for it.
-    fn send(
+    pub(in crate::exports) fn send(
         &self,
         file: u64,
         major: u8,
@@ -247,7 +247,7 @@ impl Machine {
     }
 
     /// Sends the IRP that `make` builds and waits until it is complete.
-    fn wait_for_irp(
+    pub(in crate::exports) fn wait_for_irp(
         &self,
         file: u64,
         make: impl FnOnce(&Self, *mut DEVICE_OBJECT, *mut KEVENT, *mut IO_STATUS_BLOCK) -> *mut IRP,
@@ -299,7 +299,10 @@ impl Machine {
     }
 }
 
-fn finish(done: Result<IO_STATUS_BLOCK, NTSTATUS>, iosb: *mut IO_STATUS_BLOCK) -> NTSTATUS {
+pub(in crate::exports) fn finish(
+    done: Result<IO_STATUS_BLOCK, NTSTATUS>,
+    iosb: *mut IO_STATUS_BLOCK,
+) -> NTSTATUS {
     match done {
         Ok(outcome) => {
             guest::write(iosb, outcome);
