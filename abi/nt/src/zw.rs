@@ -39,6 +39,8 @@ image! {
     /// Asks the driver of a device about a file (`IRP_MJ_QUERY_INFORMATION`).
     fn ZwQueryInformationFile(FileHandle: HANDLE, IoStatusBlock: *mut IO_STATUS_BLOCK, FileInformation: *mut c_void, Length: u32, FileInformationClass: i32) -> NTSTATUS where irql == PASSIVE_LEVEL, FAILS, WAITS;
     /// Opens a section. There are none but `\Device\PhysicalMemory`, which this machine
+    /// Makes a section: memory that can be mapped, of the paging file.
+    fn ZwCreateSection(SectionHandle: *mut HANDLE, DesiredAccess: ACCESS_MASK, ObjectAttributes: *mut OBJECT_ATTRIBUTES, MaximumSize: *mut LARGE_INTEGER, SectionPageProtection: u32, AllocationAttributes: u32, FileHandle: HANDLE) -> NTSTATUS where irql == PASSIVE_LEVEL, FAILS, ACQUIRES;
     /// gives to nobody (`STATUS_ACCESS_DENIED`), as Windows gives it to no user program.
     fn ZwOpenSection(SectionHandle: *mut HANDLE, DesiredAccess: ACCESS_MASK, ObjectAttributes: *mut OBJECT_ATTRIBUTES) -> NTSTATUS where irql == PASSIVE_LEVEL;
     /// Maps a view of a section. No handle here is one of a section.

@@ -1,6 +1,6 @@
 //! Checks a driver: runs it in many ways, in processes of their own, and reports what it does wrong.
 //!
-//! - what is run: [`case`], [`scenario`], [`bench`], [`interface`], [`codes`]
+//! - what is run: [`case`], [`scenario`], [`mod@bench`], [`interface`], [`codes`]
 //! - where: [`worker`], [`sandbox`]
 //! - in which order: [`engine`]
 //! - what comes of it: [`found`], [`report`], [`replay`]

@@ -397,6 +397,10 @@ impl Machine {
         for site in resources.mdls.values() {
             add(RuleId::MdlLeft, "memory descriptor list".into(), *site);
         }
+        for (address, (view, site)) in &self.services.borrow().views {
+            let what = format!("{} bytes of a section mapped at {address:#x}", view.len());
+            add(RuleId::MappingLeft, what, *site);
+        }
         for (address, (len, site)) in &resources.mappings {
             add(
                 RuleId::MappingLeft,

@@ -36,8 +36,8 @@ pub(crate) const fn is_kernel(address: u64) -> bool {
 pub(crate) fn map_user(len: usize) -> io::Result<(u64, u64)> {
     let file = zeroed_file(len)?;
     let kernel = map(len + PAGE, libc::PROT_NONE)? as u64;
-    map_file(&file, kernel, len, READ_WRITE, libc::MAP_FIXED)?;
-    Ok((map_at_user(&file, len, libc::PROT_NONE)?, kernel))
+    map_file(&file, 0, kernel, len, READ_WRITE, libc::MAP_FIXED)?;
+    Ok((map_at_user(&file, 0, len, libc::PROT_NONE)?, kernel))
 }
 
 /// A file of so many zeros that has no name.
@@ -58,7 +58,7 @@ fn zeroed_file(len: usize) -> io::Result<OwnedFd> {
 }
 
 /// Maps a file somewhere in a user program's part.
-fn map_at_user(file: &OwnedFd, len: usize, protection: i32) -> io::Result<u64> {
+fn map_at_user(file: &OwnedFd, offset: u64, len: usize, protection: i32) -> io::Result<u64> {
     /// Where to look next; addresses come again when all have been used.
     static NEXT: AtomicU64 = AtomicU64::new(USER_FIRST);
     const USER_FIRST: u64 = 0x100_0000_0000;
@@ -70,7 +70,16 @@ fn map_at_user(file: &OwnedFd, len: usize, protection: i32) -> io::Result<u64> {
             NEXT.store(USER_FIRST + step, Ordering::Relaxed);
             address = USER_FIRST;
         }
-        if map_file(file, address, len, protection, libc::MAP_FIXED_NOREPLACE).is_ok() {
+        if map_file(
+            file,
+            offset,
+            address,
+            len,
+            protection,
+            libc::MAP_FIXED_NOREPLACE,
+        )
+        .is_ok()
+        {
             return Ok(address);
         }
     }
@@ -78,11 +87,19 @@ fn map_at_user(file: &OwnedFd, len: usize, protection: i32) -> io::Result<u64> {
 }
 
 /// Maps a file at an address that is ours, or with `MAP_FIXED_NOREPLACE` one that nobody has.
-fn map_file(file: &OwnedFd, at: u64, len: usize, protection: i32, how: i32) -> io::Result<()> {
+fn map_file(
+    file: &OwnedFd,
+    offset: u64,
+    at: u64,
+    len: usize,
+    protection: i32,
+    how: i32,
+) -> io::Result<()> {
+    let offset = libc::off_t::try_from(offset).map_err(io::Error::other)?;
     let flags = libc::MAP_SHARED | how;
     let at = at as *mut libc::c_void;
     // SAFETY: the callers replace a mapping of their own, or none.
-    let mapped = unsafe { libc::mmap(at, len, protection, flags, file.as_raw_fd(), 0) };
+    let mapped = unsafe { libc::mmap(at, len, protection, flags, file.as_raw_fd(), offset) };
     if mapped == at {
         return Ok(());
     }
@@ -117,7 +134,7 @@ pub(crate) struct UserPages {
 impl UserPages {
     /// Maps zeroed memory with a protection of the host's.
     pub(crate) fn map(len: usize, protection: i32) -> io::Result<Self> {
-        let address = map_at_user(&zeroed_file(len)?, len, protection)?;
+        let address = map_at_user(&zeroed_file(len)?, 0, len, protection)?;
         Ok(Self { address, len })
     }
 
@@ -128,6 +145,31 @@ impl UserPages {
     /// Bytes.
     pub(crate) fn len(&self) -> usize {
         self.len
+    }
+}
+
+/// Memory that programs can map as often as they like, as of the paging file.
+#[derive(Debug)]
+pub(crate) struct SectionMemory {
+    file: OwnedFd,
+    /// Bytes, in whole pages.
+    pub(crate) len: u64,
+}
+
+impl SectionMemory {
+    /// Zeroed memory of so many bytes.
+    pub(crate) fn new(len: u64) -> io::Result<Self> {
+        let len = len
+            .checked_next_multiple_of(PAGE as u64)
+            .ok_or(io::ErrorKind::OutOfMemory)?;
+        let file = zeroed_file(usize::try_from(len).map_err(io::Error::other)?)?;
+        Ok(Self { file, len })
+    }
+
+    /// Maps a part into a program.
+    pub(crate) fn map(&self, offset: u64, len: usize, protection: i32) -> io::Result<UserPages> {
+        let address = map_at_user(&self.file, offset, len, protection)?;
+        Ok(UserPages { address, len })
     }
 }
 

@@ -5,7 +5,7 @@ use std::mem::MaybeUninit;
 
 use nt::ke::KEVENT;
 
-use crate::memory::UserPages;
+use crate::memory::{SectionMemory, UserPages};
 use crate::security::Privilege;
 
 /// By service. Nothing here outlives the driver it was made for.
@@ -23,6 +23,10 @@ pub(crate) struct Services {
     pub(crate) configuration: Option<Box<nt::iomore::CONFIGURATION_INFORMATION>>,
     /// Memory that drivers gave to user programs, by address.
     pub(crate) user_memory: BTreeMap<u64, UserPages>,
+    /// Memory of sections, by object.
+    pub(crate) sections: HashMap<u64, SectionMemory>,
+    /// Mapped views of sections, by address, and where each was mapped.
+    pub(crate) views: BTreeMap<u64, (UserPages, u64)>,
     /// Own processes of threads that are attached to another.
     pub(crate) attached_from: HashMap<u64, u64>,
     /// Idle counters of devices.

@@ -312,7 +312,10 @@ fn type_name(kind: Kind) -> &'static str {
 
 impl Machine {
     /// The full path that object attributes name: absolute, or below an open directory.
-    fn attribute_path(&self, attributes: *mut OBJECT_ATTRIBUTES) -> Result<String, NTSTATUS> {
+    pub(super) fn attribute_path(
+        &self,
+        attributes: *mut OBJECT_ATTRIBUTES,
+    ) -> Result<String, NTSTATUS> {
         let name = get!(attributes, ObjectName);
         let name = if name.is_null() {
             String::new()

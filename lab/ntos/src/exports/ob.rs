@@ -288,6 +288,8 @@ impl Machine {
                 if references <= 0 =>
             {
                 self.services.borrow_mut().paths.remove(&address);
+                // Views that are mapped keep what they show.
+                self.services.borrow_mut().sections.remove(&address);
                 self.free_object(address);
             }
             Some(Kind::Key) if references <= 0 => {

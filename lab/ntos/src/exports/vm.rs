@@ -206,7 +206,7 @@ fn fill_mdl(mdl: *mut MDL, address: u64, len: usize) {
 }
 
 /// What a protection allows on the host; `None` when it is none.
-fn host_protection(protect: u32) -> Option<i32> {
+pub(super) fn host_protection(protect: u32) -> Option<i32> {
     Some(match protect & 0xFF {
         PAGE_NOACCESS => libc::PROT_NONE,
         PAGE_READONLY => libc::PROT_READ,

@@ -6,6 +6,7 @@
 )]
 
 pub(super) mod file;
+mod section;
 
 use std::ffi::c_void;
 
@@ -16,15 +17,13 @@ use nt::irp::{IO_STATUS_BLOCK, IRP_MJ_READ, IRP_MJ_WRITE};
 use nt::se::DACL_SECURITY_INFORMATION;
 use nt::status::{
     STATUS_ACCESS_DENIED, STATUS_INVALID_HANDLE, STATUS_INVALID_SECURITY_DESCR,
-    STATUS_NOT_MAPPED_VIEW, STATUS_OBJECT_NAME_NOT_FOUND, STATUS_OBJECT_TYPE_MISMATCH,
-    STATUS_SUCCESS,
+    STATUS_NOT_SUPPORTED, STATUS_SUCCESS,
 };
 
 use super::{exports, kernel_addresses};
-use crate::guest::get;
+use crate::guest::{self, get};
 use crate::machine::{Machine, current};
 use crate::memory;
-use crate::object::Kind;
 use crate::security;
 
 /// The section of all physical memory.
@@ -70,7 +69,7 @@ exports! {
         kernel_addresses!(IoStatusBlock, FileInformation);
         current().query_file(FileHandle, IoStatusBlock, FileInformation, Length, FileInformationClass)
     }
-    fn ZwOpenSection(_SectionHandle: *mut HANDLE, _DesiredAccess: u32, ObjectAttributes: *mut OBJECT_ATTRIBUTES) -> NTSTATUS {
+    fn ZwOpenSection(SectionHandle: *mut HANDLE, _DesiredAccess: u32, ObjectAttributes: *mut OBJECT_ATTRIBUTES) -> NTSTATUS {
         kernel_addresses!(ObjectAttributes);
         let machine = current();
         let name = match machine.string(get!(ObjectAttributes, ObjectName).cast_const()) {
@@ -80,19 +79,26 @@ exports! {
         if name.eq_ignore_ascii_case(PHYSICAL_MEMORY) {
             return STATUS_ACCESS_DENIED;
         }
-        match machine.objects.borrow().lookup(&name) {
-            Ok(_) => STATUS_OBJECT_TYPE_MISMATCH,
-            Err(_) => STATUS_OBJECT_NAME_NOT_FOUND,
-        }
+        outcome(machine.open_section(&name).map(|handle| guest::write(SectionHandle, handle as HANDLE)))
     }
-    fn ZwMapViewOfSection(SectionHandle: HANDLE, _ProcessHandle: HANDLE, _BaseAddress: *mut *mut c_void, _ZeroBits: usize, _CommitSize: usize, _SectionOffset: *mut i64, _ViewSize: *mut usize, _InheritDisposition: i32, _AllocationType: u32, _Win32Protect: u32) -> NTSTATUS {
-        match current().resolve_handle(SectionHandle as u64, Some(Kind::Section)) {
-            // Nothing makes sections, so no handle is one; the pseudo-handles are of other types.
-            Ok(_) => STATUS_OBJECT_TYPE_MISMATCH,
-            Err(status) => status,
-        }
+    fn ZwMapViewOfSection(SectionHandle: HANDLE, _ProcessHandle: HANDLE, BaseAddress: *mut *mut c_void, _ZeroBits: usize, _CommitSize: usize, SectionOffset: *mut i64, ViewSize: *mut usize, _InheritDisposition: i32, _AllocationType: u32, Win32Protect: u32) -> NTSTATUS {
+        kernel_addresses!(BaseAddress, SectionOffset, ViewSize);
+        outcome(current().map_view(SectionHandle as u64, BaseAddress, SectionOffset, ViewSize, Win32Protect))
     }
-    fn ZwUnmapViewOfSection(_ProcessHandle: HANDLE, _BaseAddress: *mut c_void) -> NTSTATUS { STATUS_NOT_MAPPED_VIEW }
+    fn ZwUnmapViewOfSection(_ProcessHandle: HANDLE, BaseAddress: *mut c_void) -> NTSTATUS { current().unmap_view(BaseAddress as u64) }
+    fn ZwCreateSection(SectionHandle: *mut HANDLE, _DesiredAccess: u32, ObjectAttributes: *mut OBJECT_ATTRIBUTES, MaximumSize: *mut i64, SectionPageProtection: u32, _AllocationAttributes: u32, FileHandle: HANDLE) -> NTSTATUS {
+        kernel_addresses!(SectionHandle, ObjectAttributes, MaximumSize);
+        let machine = current();
+        if !FileHandle.is_null() {
+            (machine.debug_print)("ZwCreateSection: the lab has sections of the paging file only, not of files\n");
+            return STATUS_NOT_SUPPORTED;
+        }
+        outcome(machine.create_section(ObjectAttributes, MaximumSize, SectionPageProtection).map(|handle| guest::write(SectionHandle, handle as HANDLE)))
+    }
+}
+
+fn outcome(result: Result<(), NTSTATUS>) -> NTSTATUS {
+    result.err().unwrap_or(STATUS_SUCCESS)
 }
 
 impl Machine {

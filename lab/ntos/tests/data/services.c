@@ -199,6 +199,38 @@ static NTSTATUS Memory(void) {
 
 static VOID NTAPI OnProcess(PEPROCESS process, HANDLE id, PPS_CREATE_NOTIFY_INFO info) { }
 
+static NTSTATUS Sections(void) {
+    HANDLE section, same;
+    ULONG *first = NULL, *second = NULL;
+    SIZE_T size = 0;
+    LARGE_INTEGER length = {.QuadPart = 0x20001}, offset = {.QuadPart = 0x10000};
+    UNICODE_STRING name;
+    OBJECT_ATTRIBUTES attributes;
+    RtlInitUnicodeString(&name, L"\\BaseNamedObjects\\LabSection");
+    InitializeObjectAttributes(&attributes, &name, OBJ_KERNEL_HANDLE, NULL, NULL);
+    CHECK(ZwCreateSection(&section, SECTION_ALL_ACCESS, &attributes, NULL, PAGE_READWRITE, SEC_COMMIT, NULL) == STATUS_INVALID_PARAMETER_4);
+    TRY(ZwCreateSection(&section, SECTION_ALL_ACCESS, &attributes, &length, PAGE_READWRITE, SEC_COMMIT, NULL));
+    TRY(ZwOpenSection(&same, SECTION_ALL_ACCESS, &attributes));
+    TRY(ZwMapViewOfSection(section, NtCurrentProcess(), (PVOID *)&first, 0, 0, NULL, &size, ViewUnmap, 0, PAGE_READWRITE));
+    CHECK(size == 0x21000 && first[0] == 0);
+    first[0x10000 / 4] = 7;
+    size = 4;
+    TRY(ZwMapViewOfSection(same, NtCurrentProcess(), (PVOID *)&second, 0, 0, &offset, &size, ViewUnmap, 0, PAGE_READONLY));
+    CHECK(size == 0x1000 && second[0] == 7);
+    offset.QuadPart = 0x1000;
+    CHECK(ZwMapViewOfSection(same, NtCurrentProcess(), (PVOID *)&second, 0, 0, &offset, &size, ViewUnmap, 0, PAGE_READONLY) == STATUS_MAPPED_ALIGNMENT);
+    size = 0x30000;
+    CHECK(ZwMapViewOfSection(same, NtCurrentProcess(), (PVOID *)&second, 0, 0, NULL, &size, ViewUnmap, 0, PAGE_READONLY) == STATUS_INVALID_VIEW_SIZE);
+    TRY(ZwUnmapViewOfSection(NtCurrentProcess(), second));
+    TRY(ZwClose(section));
+    TRY(ZwClose(same));
+    CHECK(first[0x10000 / 4] == 7);
+    TRY(ZwUnmapViewOfSection(NtCurrentProcess(), (UCHAR *)first + 0x5000));
+    CHECK(ZwUnmapViewOfSection(NtCurrentProcess(), first) == STATUS_NOT_MAPPED_VIEW);
+    CHECK(ZwOpenSection(&same, SECTION_ALL_ACCESS, &attributes) == STATUS_OBJECT_NAME_NOT_FOUND);
+    return STATUS_SUCCESS;
+}
+
 static NTSTATUS Processes(void) {
     OBJECT_ATTRIBUTES attributes;
     CLIENT_ID id = { (HANDLE)4, NULL };
@@ -222,6 +254,7 @@ static NTSTATUS Processes(void) {
     TRY(PsLookupThreadByThreadId(PsGetCurrentThreadId(), &thread));
     CHECK(thread == PsGetCurrentThread() && IoThreadToProcess(thread) == PsInitialSystemProcess);
     ObDereferenceObject(thread);
+    TRY(Sections());
     TRY(PsSetCreateProcessNotifyRoutineEx(OnProcess, FALSE));
     CHECK(PsSetCreateProcessNotifyRoutineEx(OnProcess, FALSE) == STATUS_INVALID_PARAMETER);
     TRY(PsSetCreateProcessNotifyRoutineEx(OnProcess, TRUE));
