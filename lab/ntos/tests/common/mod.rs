@@ -58,11 +58,13 @@ pub(crate) fn build(source: &str, name: &str, options: &[&str]) -> DriverFile {
     }
 }
 
-/// Loads a driver that must load.
+/// Loads a driver that must load; one that checks itself fails with the line in its status.
 pub(crate) fn load(machine: &Machine, file: &DriverFile) -> Driver {
     match machine.load(file) {
         Ok(Loaded::Running(driver)) => driver,
-        Ok(Loaded::Failed(status, _)) => panic!("DriverEntry: {status}"),
+        Ok(Loaded::Failed(status, _)) => {
+            panic!("DriverEntry: {status} (line {})", status.to_u32() & 0xFFFF)
+        }
         Err(error) => panic!("{error}"),
     }
 }
