@@ -8,6 +8,8 @@
 //! A client keeps its own place in every ring, so any number may read, and may die.
 #![expect(unsafe_code, reason = "owns the memory of the rings")]
 
+mod dump;
+
 use crate::irp::Buffer;
 use crate::per_cpu::thread::Raised;
 use crate::pool::{PoolBox, PoolTag};
@@ -37,8 +39,11 @@ unsafe impl AtDispatch for CurrentCore {}
 /// # Invariants
 /// The rings are over `places`, each over its own part, and are withdrawn before either goes.
 pub struct Recorder {
+    // Before what it refers to: fields are dropped in their order.
+    in_dumps: Option<dump::InDumps>,
     rings: PoolBox<[Ring]>,
     places: PoolBox<[Place]>,
+    slots: usize,
     mode: AtomicU32,
     _records: Records,
 }
@@ -52,6 +57,8 @@ impl Recorder {
     /// Errors: `STATUS_INVALID_PARAMETER` unless `slots` is a power of two; `STATUS_NOT_SUPPORTED` if
     /// there are more than 256 processors, or the processor's block does not say which one it is (Wine 8);
     /// `STATUS_INSUFFICIENT_RESOURCES`.
+    ///
+    /// When the system stops, the rings go into the crash dump.
     #[inline]
     pub fn try_new(tag: PoolTag, slots: usize) -> Result<Self> {
         let records = trace::records().ok_or(status::STATUS_NOT_SUPPORTED)?;
@@ -69,23 +76,31 @@ impl Recorder {
             now.ticks ^ now.system_time.rotate_left(32) ^ somewhere,
         );
         let count = processors * 2;
-        let places = PoolBox::try_from_fn(tag, count.saturating_mul(slots), |_| {
+        let places = PoolBox::try_from_fn(tag, dump::places(count, slots), |_| {
             Ok([const { AtomicU64::new(0) }; 4])
         })?;
-        let mut parts = places.chunks_exact(slots.max(1));
-        let rings = PoolBox::try_from_fn(tag, count, |_| {
-            let part = parts.next().map(NonNull::from);
-            let part = part.ok_or(status::STATUS_INVALID_PARAMETER)?;
-            // SAFETY: `places` lives as long as the rings; each ring has a part of its own.
-            unsafe { Ring::new(part.cast(), slots) }.ok_or(status::STATUS_INVALID_PARAMETER)
-        })?;
-        let this = Self {
+        let rings = {
+            let mut parts = dump::slots_of(&places, slots);
+            PoolBox::try_from_fn(tag, count, |_| {
+                let part = parts.next().map(NonNull::from);
+                let part = part.ok_or(status::STATUS_INVALID_PARAMETER)?;
+                // SAFETY: `places` lives as long as the rings; each ring has a part of its own.
+                unsafe { Ring::new(part.cast(), slots) }.ok_or(status::STATUS_INVALID_PARAMETER)
+            })?
+        };
+        let mut this = Self {
+            in_dumps: None,
             rings,
             places,
+            slots,
             mode: AtomicU32::new(Mode::Overwrite as u32),
             _records: records,
         };
         this.publish()?;
+        let information = this.information();
+        // SAFETY: the memory of both goes after what refers to it: see the fields' order.
+        this.in_dumps =
+            unsafe { dump::InDumps::try_new(tag, &this.places, &this.rings, information) }?;
         Ok(this)
     }
 
@@ -130,7 +145,7 @@ impl Recorder {
             image_bytes,
             checksum,
             processors: count(self.rings.len() / 2),
-            slots: count(self.places.len().checked_div(self.rings.len()).unwrap_or(0)),
+            slots: count(self.slots),
             switches: count(recorder::switches().len()),
             mode: self.mode.load(Ordering::Relaxed),
             clocks: clocks(),

@@ -43,6 +43,65 @@ pub struct KBUGCHECK_REASON_CALLBACK_RECORD {
 }
 layout!(KBUGCHECK_REASON_CALLBACK_RECORD, 0x30, Component @ 0x18, Reason @ 0x28, State @ 0x2C);
 
+/// `KBUGCHECK_CALLBACK_REASON`: data behind the dump, in one piece.
+pub const KbCallbackSecondaryDumpData: i32 = 2;
+/// `KBUGCHECK_CALLBACK_REASON`: each time the dump is written to.
+pub const KbCallbackDumpIo: i32 = 3;
+/// `KBUGCHECK_CALLBACK_REASON`: pages of the dump.
+pub const KbCallbackAddPages: i32 = 4;
+/// `KBUGCHECK_CALLBACK_REASON`: data behind the dump, piece by piece.
+pub const KbCallbackSecondaryMultiPartDumpData: i32 = 5;
+/// `KBUGCHECK_CALLBACK_REASON`: pages that are not to be in the dump.
+pub const KbCallbackRemovePages: i32 = 6;
+/// `KBUGCHECK_CALLBACK_REASON`: memory in a small dump.
+pub const KbCallbackTriageDumpData: i32 = 7;
+
+/// `KBUGCHECK_SECONDARY_DUMP_DATA_EX::Flags`: there is more, call again.
+pub const KB_SECONDARY_DATA_FLAG_ADDITIONAL_DATA: u32 = 1;
+/// `KBUGCHECK_SECONDARY_DUMP_DATA_EX::Flags`: no device was accessed.
+pub const KB_SECONDARY_DATA_FLAG_NO_DEVICE_ACCESS: u32 = 2;
+
+/// What a routine that gives data is told, and what it gives, in one piece.
+#[repr(C)]
+pub struct KBUGCHECK_SECONDARY_DUMP_DATA {
+    pub InBuffer: *mut c_void,
+    pub InBufferLength: u32,
+    pub MaximumAllowed: u32,
+    pub Guid: GUID,
+    pub OutBuffer: *mut c_void,
+    pub OutBufferLength: u32,
+}
+layout!(KBUGCHECK_SECONDARY_DUMP_DATA, 0x30, InBufferLength @ 8, Guid @ 0x10, OutBuffer @ 0x20, OutBufferLength @ 0x28);
+
+/// As `KBUGCHECK_SECONDARY_DUMP_DATA`, piece by piece.
+#[repr(C)]
+pub struct KBUGCHECK_SECONDARY_DUMP_DATA_EX {
+    pub InBuffer: *mut c_void,
+    pub InBufferLength: u32,
+    pub MaximumAllowed: u32,
+    pub Guid: GUID,
+    pub OutBuffer: *mut c_void,
+    pub OutBufferLength: u32,
+    /// Null at first, then what the routine left there.
+    pub Context: *mut c_void,
+    pub Flags: u32,
+    /// 1 full, 2 kernel, 4 small, 5 full with a bitmap, 6 kernel with a bitmap, 7 automatic.
+    pub DumpType: u32,
+    pub BugCheckCode: u32,
+    pub BugCheckParameter1: usize,
+    pub BugCheckParameter2: usize,
+    pub BugCheckParameter3: usize,
+    pub BugCheckParameter4: usize,
+}
+layout!(KBUGCHECK_SECONDARY_DUMP_DATA_EX, 0x68, Guid @ 0x10, OutBuffer @ 0x20, Context @ 0x30, Flags @ 0x38, DumpType @ 0x3C, BugCheckCode @ 0x40, BugCheckParameter1 @ 0x48, BugCheckParameter4 @ 0x60);
+
+pub type KBUGCHECK_REASON_CALLBACK_ROUTINE = unsafe extern "efiapi" fn(
+    Reason: i32,
+    Record: *mut KBUGCHECK_REASON_CALLBACK_RECORD,
+    ReasonSpecificData: *mut c_void,
+    ReasonSpecificDataLength: u32,
+);
+
 pub type PROCESSOR_CALLBACK_FUNCTION = unsafe extern "efiapi" fn(
     CallbackContext: *mut c_void,
     ChangeContext: *mut KE_PROCESSOR_CHANGE_NOTIFY_CONTEXT,
@@ -83,11 +142,11 @@ image! {
     fn IoWMIOpenBlock(DataBlockGuid: *const GUID, DesiredAccess: u32, DataBlockObject: *mut *mut c_void) -> NTSTATUS where irql <= APC_LEVEL;
     /// Number of a provider of WMI.
     fn IoWMIDeviceObjectToProviderId(DeviceObject: *mut DEVICE_OBJECT) -> u32 where irql <= DISPATCH_LEVEL;
-    /// Registers a routine for bug checks. The lab stops before it would be called.
+    /// Registers a routine for bug checks: called at `HIGH_LEVEL` when the machine has stopped.
     fn KeRegisterBugCheckCallback(CallbackRecord: *mut KBUGCHECK_CALLBACK_RECORD, CallbackRoutine: *mut c_void, Buffer: *mut c_void, Length: u32, Component: *mut u8) -> BOOLEAN where irql <= HIGH_LEVEL, ACQUIRES;
     /// Withdraws a routine for bug checks.
     fn KeDeregisterBugCheckCallback(CallbackRecord: *mut KBUGCHECK_CALLBACK_RECORD) -> BOOLEAN where irql <= HIGH_LEVEL, RELEASES;
-    /// Registers a routine for bug checks that is told why. The lab stops before it would be called.
+    /// Registers a routine for bug checks that is told why: for data behind the dump, called at `HIGH_LEVEL` when the machine has stopped; for other reasons never.
     fn KeRegisterBugCheckReasonCallback(CallbackRecord: *mut KBUGCHECK_REASON_CALLBACK_RECORD, CallbackRoutine: *mut c_void, Reason: i32, Component: *mut u8) -> BOOLEAN where irql <= HIGH_LEVEL, ACQUIRES;
     /// Withdraws a routine of `KeRegisterBugCheckReasonCallback`.
     fn KeDeregisterBugCheckReasonCallback(CallbackRecord: *mut KBUGCHECK_REASON_CALLBACK_RECORD) -> BOOLEAN where irql <= HIGH_LEVEL, RELEASES;

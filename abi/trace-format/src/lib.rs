@@ -5,6 +5,7 @@
 //! | [`slot`] | a ring's slots: the events as they are recorded |
 //! | [`site`] | section `PAGETRC` of the driver file: what the events mean |
 //! | [`request`] | device controls that start, choose and read |
+//! | [`dump`] | the recorder's memory in a crash dump |
 //!
 //! All numbers are little endian. docs/tracing.md shows the same byte by byte.
 #![no_std]
@@ -16,6 +17,7 @@
     clippy::indexing_slicing
 )]
 
+pub mod dump;
 pub mod request;
 pub mod site;
 pub mod slot;

@@ -9,6 +9,7 @@
 use crate::ring::View;
 use core::ptr::NonNull;
 use core::sync::atomic::{AtomicPtr, AtomicU8, AtomicU64, Ordering};
+use trace_format::dump::{RING_LIMIT, RING_POSITION, RING_START};
 use trace_format::request::Mode;
 use trace_format::site::SWITCH_BYTES;
 
@@ -34,6 +35,9 @@ pub struct Ring {
 }
 
 const _: () = assert!(size_of::<Ring>() == 128);
+const _: () = assert!(core::mem::offset_of!(Ring, position) == RING_POSITION);
+const _: () = assert!(core::mem::offset_of!(Ring, limit) == RING_LIMIT);
+const _: () = assert!(core::mem::offset_of!(Ring, start) == RING_START);
 
 // SAFETY: what is behind the pointer is atomic; the rest is, or does not change.
 unsafe impl Sync for Ring {}
@@ -103,6 +107,12 @@ impl Ring {
     #[must_use]
     pub fn start(&self) -> u64 {
         self.start.load(Ordering::Acquire)
+    }
+
+    /// Position from which on events are counted only.
+    #[must_use]
+    pub fn limit(&self) -> u64 {
+        self.limit.load(Ordering::Acquire)
     }
 
     /// Chooses what becomes of events when the ring is full.
