@@ -45,16 +45,8 @@ layout!(KBUGCHECK_REASON_CALLBACK_RECORD, 0x30, Component @ 0x18, Reason @ 0x28,
 
 /// `KBUGCHECK_CALLBACK_REASON`: data behind the dump, in one piece.
 pub const KbCallbackSecondaryDumpData: i32 = 2;
-/// `KBUGCHECK_CALLBACK_REASON`: each time the dump is written to.
-pub const KbCallbackDumpIo: i32 = 3;
-/// `KBUGCHECK_CALLBACK_REASON`: pages of the dump.
-pub const KbCallbackAddPages: i32 = 4;
 /// `KBUGCHECK_CALLBACK_REASON`: data behind the dump, piece by piece.
 pub const KbCallbackSecondaryMultiPartDumpData: i32 = 5;
-/// `KBUGCHECK_CALLBACK_REASON`: pages that are not to be in the dump.
-pub const KbCallbackRemovePages: i32 = 6;
-/// `KBUGCHECK_CALLBACK_REASON`: memory in a small dump.
-pub const KbCallbackTriageDumpData: i32 = 7;
 
 /// `KBUGCHECK_SECONDARY_DUMP_DATA_EX::Flags`: there is more, call again.
 pub const KB_SECONDARY_DATA_FLAG_ADDITIONAL_DATA: u32 = 1;

@@ -186,7 +186,10 @@ pub(crate) fn facts() -> Vec<Fact> {
         nt::process, [], is in C:
             ProcessBasicInformation, ProcessWow64Information, ProcessImageFileName;
         nt::sysinfo, [windows_sys::Wdk::System::SystemServices], is in C:
-            KE_PROCESSOR_CHANGE_ADD_EXISTING;
+            KE_PROCESSOR_CHANGE_ADD_EXISTING, KbCallbackSecondaryDumpData,
+            KbCallbackSecondaryMultiPartDumpData;
+        nt::sysinfo, [windows_sys::Wdk::System::SystemServices], absent in C:
+            KB_SECONDARY_DATA_FLAG_ADDITIONAL_DATA, KB_SECONDARY_DATA_FLAG_NO_DEVICE_ACCESS;
         nt::queue, [], absent in C:
             DEVICE_QUEUE_OBJECT, QUEUE_OBJECT;
         nt::queue, [windows_sys::Wdk::System::SystemServices], is in C:

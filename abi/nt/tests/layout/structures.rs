@@ -175,7 +175,7 @@ pub(crate) fn facts() -> Vec<Fact> {
         sysinfo::KBUGCHECK_CALLBACK_RECORD, [services::KBUGCHECK_CALLBACK_RECORD], "KBUGCHECK_CALLBACK_RECORD" { Entry, CallbackRoutine, Buffer, Length, Component, Checksum, State }
         sysinfo::KBUGCHECK_REASON_CALLBACK_RECORD, [services::KBUGCHECK_REASON_CALLBACK_RECORD], "KBUGCHECK_REASON_CALLBACK_RECORD" { Entry, CallbackRoutine, Component, Checksum, Reason, State }
         sysinfo::KBUGCHECK_SECONDARY_DUMP_DATA, [services::KBUGCHECK_SECONDARY_DUMP_DATA], "KBUGCHECK_SECONDARY_DUMP_DATA" { InBuffer, InBufferLength, MaximumAllowed, Guid, OutBuffer, OutBufferLength }
-        sysinfo::KBUGCHECK_SECONDARY_DUMP_DATA_EX, [services::KBUGCHECK_SECONDARY_DUMP_DATA_EX], "KBUGCHECK_SECONDARY_DUMP_DATA_EX" { InBuffer, InBufferLength, MaximumAllowed, Guid, OutBuffer, OutBufferLength, Context, Flags, DumpType, BugCheckCode, BugCheckParameter1, BugCheckParameter2, BugCheckParameter3, BugCheckParameter4 }
+        sysinfo::KBUGCHECK_SECONDARY_DUMP_DATA_EX, [services::KBUGCHECK_SECONDARY_DUMP_DATA_EX], "" { InBuffer, InBufferLength, MaximumAllowed, Guid, OutBuffer, OutBufferLength, Context, Flags, DumpType, BugCheckCode, BugCheckParameter1, BugCheckParameter2, BugCheckParameter3, BugCheckParameter4 }
         queue::KDEVICE_QUEUE, [wdk::KDEVICE_QUEUE], "KDEVICE_QUEUE" { Type, Size, DeviceListHead, Lock, Busy }
         queue::KDEVICE_QUEUE_ENTRY, [services::KDEVICE_QUEUE_ENTRY], "KDEVICE_QUEUE_ENTRY" { DeviceListEntry, SortKey, Inserted }
         queue::IO_CSQ, [services::IO_CSQ], "IO_CSQ" { Type, CsqInsertIrp, CsqRemoveIrp, CsqPeekNextIrp, CsqAcquireLock, CsqReleaseLock, CsqCompleteCanceledIrp, ReservePointer }
