@@ -75,6 +75,13 @@ const ELSEWHERE: &[(RuleId, Elsewhere)] = &[
         ),
     ),
     (
+        RuleId::BugCheckCallbackFailed,
+        At(
+            "lab/ntos/tests/bug_check.rs",
+            "a_routine_that_fails_is_a_finding_beside_the_stop",
+        ),
+    ),
+    (
         RuleId::CancelIgnored,
         At(WORKERS, "a_cancelled_request_has_to_complete"),
     ),

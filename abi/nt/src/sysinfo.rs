@@ -134,7 +134,7 @@ image! {
     fn IoWMIOpenBlock(DataBlockGuid: *const GUID, DesiredAccess: u32, DataBlockObject: *mut *mut c_void) -> NTSTATUS where irql <= APC_LEVEL;
     /// Number of a provider of WMI.
     fn IoWMIDeviceObjectToProviderId(DeviceObject: *mut DEVICE_OBJECT) -> u32 where irql <= DISPATCH_LEVEL;
-    /// Registers a routine for bug checks: called at `HIGH_LEVEL` when the machine has stopped.
+    /// Registers a routine for bug checks, with a record that is not in use: called at `HIGH_LEVEL` when the machine has stopped.
     fn KeRegisterBugCheckCallback(CallbackRecord: *mut KBUGCHECK_CALLBACK_RECORD, CallbackRoutine: *mut c_void, Buffer: *mut c_void, Length: u32, Component: *mut u8) -> BOOLEAN where irql <= HIGH_LEVEL, ACQUIRES;
     /// Withdraws a routine for bug checks.
     fn KeDeregisterBugCheckCallback(CallbackRecord: *mut KBUGCHECK_CALLBACK_RECORD) -> BOOLEAN where irql <= HIGH_LEVEL, RELEASES;

@@ -1,10 +1,14 @@
 //! Options of commands that run a driver.
 
+use std::fs::File;
+use std::io::{BufWriter, Write};
+use std::path::PathBuf;
 use std::time::Duration;
 
+use anyhow::Context;
 use clap::{Args, ValueEnum};
 use lab_dock::{Options, PmuSource};
-use lab_ntos::{ClockKind, Guard, PoolLevel};
+use lab_ntos::{ClockKind, DumpError, Guard, Machine, PoolLevel};
 
 /// The machine that a driver runs on.
 #[derive(Clone, Debug, Args)]
@@ -30,6 +34,29 @@ pub(crate) struct MachineArguments {
     /// Show what the driver prints to the debugger.
     #[arg(long, short)]
     pub(crate) verbose: bool,
+    /// If the driver stops the machine, write a Windows crash dump here; empty if it does not.
+    #[arg(long, value_name = "FILE")]
+    dump: Option<PathBuf>,
+}
+
+/// Where a crash dump goes, opened before files are out of reach.
+pub(crate) struct DumpFile {
+    path: PathBuf,
+    file: File,
+}
+
+impl DumpFile {
+    /// Writes the dump of a machine that has stopped; else nothing.
+    pub(crate) fn write(&self, machine: &Machine) -> anyhow::Result<()> {
+        let mut to = BufWriter::new(&self.file);
+        match machine.write_dump(&mut to) {
+            Ok(()) => to.flush()?,
+            Err(DumpError::Running) => return Ok(()),
+            Err(error) => return Err(error.into()),
+        }
+        eprintln!("crash dump: {}", self.path.display());
+        Ok(())
+    }
 }
 
 /// How strictly pool is checked.
@@ -93,6 +120,19 @@ impl MachineArguments {
             },
             seed: self.seed,
         }
+    }
+
+    /// Opens the file for a crash dump, if one is wanted.
+    pub(crate) fn open_dump(&self) -> anyhow::Result<Option<DumpFile>> {
+        let Some(path) = &self.dump else {
+            return Ok(None);
+        };
+        let file = File::create(path);
+        let file = file.with_context(|| format!("cannot write {}", path.display()))?;
+        Ok(Some(DumpFile {
+            path: path.clone(),
+            file,
+        }))
     }
 
     /// Where `DbgPrint` goes.

@@ -84,6 +84,7 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
     let json = json || arguments.json;
     let read = lab_dock::read_driver(&arguments.driver)?;
     let options = arguments.machine.options(arguments.pmu, ClockKind::Virtual);
+    let dump = arguments.machine.open_dump()?;
     confine::unless(arguments.unconfined);
     let mut dock = Dock::new(&read.driver, options, arguments.machine.debug_print())?;
     let device = match &arguments.device {
@@ -103,6 +104,9 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
         anyhow::bail!("cannot open {device}: {status}");
     }
     report.verdict = verdict(&mut dock, result);
+    if let Some(dump) = dump {
+        dump.write(dock.machine())?;
+    }
     let mut out = std::io::stdout().lock();
     if json {
         serde_json::to_writer_pretty(&mut out, &report)?;

@@ -68,8 +68,12 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
     let options = arguments.machine.options(arguments.pmu, ClockKind::Virtual);
     let machine = options.machine(arguments.machine.debug_print())?;
     let memory = Resident::open()?;
+    let dump = arguments.machine.open_dump()?;
     confine::unless(arguments.unconfined);
     let mut report = cycle(&machine, &read.driver, arguments, &memory)?;
+    if let Some(dump) = dump {
+        dump.write(&machine)?;
+    }
     let image = read.driver.loader.image();
     if image.header().checksum != image.computed_checksum() {
         let warning = "the checksum in the header is wrong: Windows refuses to load the driver";

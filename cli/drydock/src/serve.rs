@@ -40,7 +40,15 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
     };
     let options = arguments.machine.options(arguments.pmu, ClockKind::Host);
     let listener = Listener::bind(&path)?;
-    let dock = Dock::new(&read.driver, options, arguments.machine.debug_print())?;
+    let dump = arguments.machine.open_dump()?;
+    let mut dock = Dock::new(&read.driver, options, arguments.machine.debug_print())?;
+    if let Some(dump) = dump {
+        dock.on_stop(move |machine| {
+            if let Err(error) = dump.write(machine) {
+                eprintln!("drydock: {error:#}");
+            }
+        });
+    }
     let (stop, trigger) = UnixStream::pair().context("cannot make a pipe")?;
     ctrlc::set_handler(move || {
         // A second signal finds the pipe full or closed: the first is enough.

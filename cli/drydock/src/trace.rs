@@ -1,5 +1,6 @@
 //! `drydock trace`: show what a driver recorded.
 
+mod dump;
 mod live;
 mod output;
 
@@ -23,7 +24,7 @@ use output::{Form, Output};
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Arguments {
-    /// A trace that `--write` made; without it, the docked driver is asked.
+    /// A trace that `--write` made, or a crash dump; without it, the docked driver is asked.
     file: Option<PathBuf>,
     /// The driver file, with its PDB beside it.
     #[arg(long)]
@@ -110,7 +111,8 @@ const EXAMPLES: &str = "\
 Examples:
   drydock trace --driver wperf-driver.sys --follow
   drydock trace --driver wperf-driver.sys --level warning -- wperf stat -e cycles -c 0 -- sleep 1
-  drydock trace --driver wperf-driver.sys --for 2 --as perfetto -o trace.pftrace";
+  drydock trace --driver wperf-driver.sys --for 2 --as perfetto -o trace.pftrace
+  drydock trace MEMORY.DMP --driver wperf-driver.sys";
 
 fn level(text: &str) -> Result<Level, String> {
     let known = Level::ALL
@@ -175,6 +177,9 @@ fn decode(
     filter: &Filter,
     mut output: Output,
 ) -> anyhow::Result<()> {
+    if dump::is_dump(path)? {
+        return dump::decode(path, catalogue, filter, output);
+    }
     let bytes = std::fs::read(path).with_context(|| format!("cannot read {}", path.display()))?;
     let place = || path.display().to_string();
     let file = File::open(&bytes).with_context(place)?;

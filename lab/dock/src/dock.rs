@@ -85,7 +85,11 @@ pub struct Dock {
     machine: Box<Machine>,
     driver: Option<Driver>,
     name: String,
+    on_stop: Option<OnStop>,
 }
+
+/// What is done when the machine has stopped.
+type OnStop = Box<dyn FnOnce(&Machine)>;
 
 impl Options {
     /// A machine of this kind, without a driver. What drivers print goes to `debug_print`.
@@ -133,8 +137,21 @@ impl Dock {
                 machine,
                 driver: Some(driver),
                 name: file.name.clone(),
+                on_stop: None,
             }),
             Loaded::Failed(status, leaks) => Err(DockError::Entry(status, leaks)),
+        }
+    }
+
+    /// What to do when the driver has stopped the machine, while it is served or at the end.
+    pub fn on_stop(&mut self, act: impl FnOnce(&Machine) + 'static) {
+        self.on_stop = Some(Box::new(act));
+    }
+
+    /// The machine has stopped: does what is to be done then.
+    pub(crate) fn stopped(&mut self) {
+        if let Some(act) = self.on_stop.take() {
+            act(&self.machine);
         }
     }
 
@@ -181,7 +198,10 @@ impl Dock {
                 verdict.leaks = leaks;
                 None
             }
-            Err(Stopped(finding)) => Some((*finding).clone()),
+            Err(Stopped(finding)) => {
+                self.stopped();
+                Some((*finding).clone())
+            }
         };
         verdict.findings = self.machine.take_findings();
         verdict.findings.extend(stop);

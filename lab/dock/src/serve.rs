@@ -495,6 +495,7 @@ impl Server {
 
     /// Tells every client that the driver stopped the machine.
     fn crash(mut self, stopped: &Stopped) -> Ended {
+        self.dock.stopped();
         for connection in &mut self.connections {
             connection.reply(&Reply::Stopped {
                 report: stopped.0.to_string(),

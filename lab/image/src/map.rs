@@ -15,6 +15,7 @@ mod loader;
 mod region;
 
 use core::ops::Range;
+use core::sync::atomic::{AtomicBool, Ordering};
 use std::sync::Arc;
 
 use crate::analysis::{Analysis, SLOTS, Site, SiteKind, Treatment};
@@ -103,6 +104,8 @@ pub struct MappedImage {
     runs: Vec<(Range<usize>, Protection)>,
     /// Which kinds have a routine, in the order of [`SLOTS`].
     routines: [bool; SLOTS.len()],
+    /// Whether what Windows frees after `DriverEntry` is gone.
+    discarded: AtomicBool,
 }
 
 impl MappedImage {
@@ -200,17 +203,31 @@ impl MappedImage {
     ///
     /// Pages shared with a section that stays are left.
     pub fn discard_init(&self) -> Result<(), MapError> {
+        self.discarded.store(true, Ordering::Relaxed);
         for pages in layout::discardable_pages(&self.image) {
             self.protect(pages, Protection::None)?;
         }
         Ok(())
     }
 
+    /// The addresses that [`Self::discard_init`] has taken away.
+    pub fn discarded(&self) -> Vec<Range<u64>> {
+        if !self.discarded.load(Ordering::Relaxed) {
+            return Vec::new();
+        }
+        self.addresses(layout::discardable_pages(&self.image))
+    }
+
     /// The addresses that [`Self::set_paged_out`] takes away.
     pub fn pageable(&self) -> Vec<Range<u64>> {
-        layout::pageable_pages(&self.image)
-            .into_iter()
-            .map(|pages| self.base() + pages.start as u64..self.base() + pages.end as u64)
+        self.addresses(layout::pageable_pages(&self.image))
+    }
+
+    fn addresses(&self, pages: Vec<Range<usize>>) -> Vec<Range<u64>> {
+        let address = |offset: usize| self.base() + offset as u64;
+        let ranges = pages.into_iter();
+        ranges
+            .map(|pages| address(pages.start)..address(pages.end))
             .collect()
     }
 

@@ -64,6 +64,11 @@ impl Cpu {
         self.block as u64
     }
 
+    /// The part that a processor of Windows has, too.
+    pub(crate) fn control_region(&self) -> std::ops::Range<u64> {
+        self.address()..self.address() + HOST as u64
+    }
+
     /// The lab's part of the block.
     #[inline]
     pub(crate) fn area(&self) -> *mut HostArea {

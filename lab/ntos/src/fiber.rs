@@ -97,6 +97,12 @@ impl Fiber {
         (bound(self.kernel_low()), bound(self.kernel_top()))
     }
 
+    /// Pages of the kernel stack.
+    pub(crate) fn kernel_pages(&self) -> std::ops::Range<u64> {
+        let start = self.map as u64 + (PAGE + HOST_STACK + PAGE) as u64;
+        start..start + (KERNEL_STACK + PAGE) as u64
+    }
+
     /// Whether an address is on the kernel stack.
     pub(crate) fn on_kernel_stack(&self, address: u64) -> bool {
         let mapped = self.map as u64 + (PAGE + HOST_STACK + PAGE) as u64;

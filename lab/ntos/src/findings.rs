@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use lab_verifier::{Cpu as CpuState, Finding, RuleId, Trace};
 
+use crate::crash::Given;
 use crate::locate::Raw;
 use crate::machine::{Machine, thread_id};
 use crate::process::SYSTEM_PROCESS;
@@ -27,6 +28,22 @@ pub(crate) struct Found {
     /// What the machine stopped at.
     caught: RefCell<Option<Raw>>,
     stopped: Cell<bool>,
+    /// The code that the driver itself stopped it with.
+    pub(crate) own_code: Cell<Option<u32>>,
+    /// Whether the routines for bug checks have been called.
+    pub(crate) routines_called: Cell<bool>,
+    /// Whether one of them runs.
+    pub(crate) in_routine: Cell<bool>,
+    /// What it broke.
+    pub(crate) broken_in_routine: RefCell<Option<Raw>>,
+    /// What they gave for a dump.
+    pub(crate) given: RefCell<Vec<Given>>,
+}
+
+/// A stop, as Windows reports it.
+pub(crate) struct Stop {
+    pub(crate) code: u32,
+    pub(crate) parameters: [u64; 4],
 }
 
 impl Machine {
@@ -153,7 +170,12 @@ impl Machine {
 
     /// Stops the machine; the running fiber is abandoned where it is.
     pub(crate) fn stop_with(&self, raw: Raw) -> ! {
-        self.found.caught.borrow_mut().get_or_insert(raw);
+        let caught = if self.found.in_routine.get() {
+            &self.found.broken_in_routine
+        } else {
+            &self.found.caught
+        };
+        caught.borrow_mut().get_or_insert(raw);
         self.found.stopped.set(true);
         loop {
             // The scheduler does not come back to a fiber of a stopped machine.
@@ -165,12 +187,30 @@ impl Machine {
         self.found.stopped.get()
     }
 
-    /// The stop, explained.
+    /// The stop, explained; what drivers registered for it has been called.
     pub(crate) fn stop(&self) -> Stopped {
-        let raw = self.found.caught.borrow().clone();
-        match raw {
-            Some(raw) => Stopped(Arc::new(self.explain(&raw))),
-            None => unreachable!("a machine stops at a finding"),
-        }
+        let Some((stop, raw)) = self.stopped_at() else {
+            unreachable!("a machine stops at a finding")
+        };
+        let finding = self.explain(&raw);
+        self.call_bug_check_routines(&stop, &raw);
+        Stopped(Arc::new(finding))
+    }
+
+    /// The stop as Windows reports it, and as it was caught.
+    pub(crate) fn stopped_at(&self) -> Option<(Stop, Raw)> {
+        let raw = self.found.caught.borrow().clone()?;
+        let rule = raw.rule.rule();
+        let stop = match self.found.own_code.get() {
+            Some(code) if raw.rule == RuleId::BugCheck => Stop {
+                code,
+                parameters: raw.parameters,
+            },
+            _ => Stop {
+                code: rule.stop.0,
+                parameters: rule.reported(raw.parameters),
+            },
+        };
+        Some((stop, raw))
     }
 }

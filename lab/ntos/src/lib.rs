@@ -12,6 +12,7 @@
 //! - locks: `locks`, `locks::order`
 //! - requests: `irp`, `request`, `disclosure`, `driver`, `integrity`
 //! - when things go wrong: `fault`, `seh`, `emulate`, `unwind`, `locate`
+//! - after a stop: `crash`, `dump`
 
 #[cfg(not(all(target_arch = "x86_64", target_os = "linux")))]
 compile_error!("the lab runs x86-64 drivers on x86-64 Linux");
@@ -22,9 +23,11 @@ mod asm;
 mod buffers;
 mod clock;
 mod cpu;
+mod crash;
 mod disclosure;
 mod dpc;
 mod driver;
+mod dump;
 mod emulate;
 mod exports;
 mod fault;
@@ -71,6 +74,7 @@ mod watchdog;
 
 pub use clock::ClockKind;
 pub use driver::{Driver, DriverFile, Footprint, LoadError, Loaded};
+pub use dump::DumpError;
 pub use findings::Stopped;
 pub use gate::catch_system_calls;
 pub use interrupt::{LineError, Sources};

@@ -446,6 +446,11 @@ impl Machine {
         })
     }
 
+    /// Pages of a thread's kernel stack.
+    pub(crate) fn kernel_stack_of(&self, id: ThreadId) -> std::ops::Range<u64> {
+        self.with_fiber(id, crate::fiber::Fiber::kernel_pages)
+    }
+
     pub(crate) fn in_stack_guard(&self, id: ThreadId, address: u64) -> bool {
         self.with_fiber(id, |fiber| fiber.in_guard(address))
     }

@@ -361,6 +361,12 @@ impl Pool {
             .filter(|block| block.freed_at == 0 && block.owner != Owner::Kernel)
     }
 
+    /// Pages of live blocks, and whether they are paged.
+    pub(crate) fn live_pages(&self) -> impl Iterator<Item = (std::ops::Range<u64>, bool)> {
+        let live = self.spans.values().filter(|block| block.freed_at == 0);
+        live.map(|block| (block.start()..block.end(), block.paged))
+    }
+
     /// Whether an address is one of pool.
     pub(crate) fn holds(&self, address: u64) -> bool {
         [&self.nonpaged, &self.paged]

@@ -51,6 +51,7 @@ pub(crate) enum Held {
     SecuredMemory,
     EventProvider,
     BugCheckCallback,
+    BugCheckReasonCallback,
     ProcessorCallback,
     SystemState,
     PowerSetting,
@@ -66,6 +67,7 @@ impl Held {
             Self::Resource => RuleId::ResourceLeft,
             Self::WmiProvider => RuleId::WmiLeft,
             Self::AttachedProcess => RuleId::ProcessLeftAttached,
+            Self::BugCheckCallback | Self::BugCheckReasonCallback => RuleId::BugCheckCallbackLeft,
             _ => RuleId::RegistrationLeft,
         }
     }
@@ -82,7 +84,7 @@ impl Held {
             Self::WmiProvider => "WMI provider",
             Self::ErrorLogEntry => "entry of the error log",
             Self::EventProvider => "provider of events",
-            Self::BugCheckCallback => "routine for bug checks",
+            Self::BugCheckCallback | Self::BugCheckReasonCallback => "routine for bug checks",
             Self::ProcessorCallback => "routine for new processors",
             Self::SystemState => "interest in the power state",
             Self::PowerSetting => "routine for a power setting",

@@ -46,7 +46,8 @@ use crate::unwind::Registers;
 
 use frames::Place;
 
-use context::{context_of, registers_of};
+pub(crate) use context::context_of;
+use context::registers_of;
 pub(crate) use raise::{Fault, access_violation, enter_raised, record};
 
 /// What a thread is to do instead of returning from the kernel call under way.

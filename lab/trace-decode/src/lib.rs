@@ -4,6 +4,7 @@
 //! |---|---|
 //! | [`catalogue`] | what the sites of a driver file are, with the functions around them |
 //! | [`stream`] | from slots to events, and what was lost |
+//! | [`dump`] | the same in crash dumps |
 //! | [`value`] | what an event carries |
 //! | [`filter`] | which events are wanted |
 //! | [`text`], [`json`], [`perfetto`], [`statistics`], [`tmf`] | what they become |
@@ -13,6 +14,7 @@
 
 pub mod catalogue;
 mod cursor;
+pub mod dump;
 pub mod filter;
 pub mod json;
 pub mod perfetto;
@@ -23,6 +25,7 @@ pub mod tmf;
 pub mod value;
 
 pub use catalogue::{Catalogue, CatalogueError, Site};
+pub use dump::{DumpTrace, DumpTraceError};
 pub use filter::Filter;
 pub use stream::{Event, Header, Loss, Stream, TraceError};
 pub use value::Value;

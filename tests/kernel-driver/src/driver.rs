@@ -12,11 +12,27 @@ use kernel::irp::Buffer;
 use kernel::per_cpu::PerCpu;
 use kernel::pool::PoolTag;
 use kernel::sync::{Event, EventKind, Mutex, SpinLock};
+use kernel::tracing::Recorder;
 use kernel::work_item::WorkItem;
 use kernel::{Result, utf16};
+use trace::format::Level;
+use trace::{Flag, cold};
 
 /// Tag of the driver's pool.
 pub(crate) const TAG: PoolTag = PoolTag::new(*b"Ktst");
+
+/// Events of calls.
+pub(crate) const CALL: Flag = Flag::new(0, "CALL");
+
+/// Slots of a ring.
+const SLOTS: usize = 64;
+
+/// A flight recorder; `None` where it cannot be had.
+fn begin_trace() -> Option<Recorder> {
+    let recorder = Recorder::try_new(TAG, SLOTS).ok()?;
+    recorder.select(Level::Information, u32::MAX);
+    Some(recorder)
+}
 
 /// The state of the driver.
 pub struct TestDriver {
@@ -31,6 +47,7 @@ pub struct TestDriver {
     opened: AtomicU32,
     cleaned_up: AtomicU32,
     queues_at_unload: AtomicBool,
+    recorder: Option<Recorder>,
 }
 
 impl Drop for TestDriver {
@@ -63,7 +80,9 @@ impl Driver for TestDriver {
     const TAG: PoolTag = TAG;
 
     fn try_new(device: DeviceRef<'_>) -> Result<Self> {
+        let recorder = begin_trace();
         Ok(Self {
+            recorder,
             turn: Mutex::try_new(TAG, ())?,
             cores: PerCpu::try_new(TAG, |_| Core::try_new(device))?,
             sum: SpinLock::new(0),
@@ -77,11 +96,17 @@ impl Driver for TestDriver {
     }
 
     fn open(&self) -> Result<File> {
-        self.opened.fetch_add(1, Ordering::Relaxed);
+        let before = self.opened.fetch_add(1, Ordering::Relaxed);
+        cold!(Information, CALL, "opened", before: u32 = before);
         Ok(File)
     }
 
     fn ioctl(&self, file: &File, code: u32, buffer: &mut Buffer<'_>) -> Result<()> {
+        if let Some(recorder) = &self.recorder
+            && let Some(answer) = recorder.ioctl(code, buffer)
+        {
+            return answer;
+        }
         ioctl::dispatch(&CALLS, self, file, code, buffer)
     }
 

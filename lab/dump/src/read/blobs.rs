@@ -20,7 +20,7 @@ pub struct Blob {
 }
 
 /// Blobs that are looked at, at most: a driver adds one or a few.
-const MOST_BLOBS: u32 = 1 << 20;
+const MOST_BLOBS: u32 = 1 << 16;
 
 impl<S: Source> Dump<S> {
     /// The data that have a tag which is wanted, in their order.

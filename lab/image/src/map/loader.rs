@@ -135,6 +135,7 @@ impl Loader {
             region: draft.seal(&runs).map_err(self.failed("protect"))?,
             runs,
             routines: inputs.routines.map(|routine| routine.is_some()),
+            discarded: core::sync::atomic::AtomicBool::new(false),
         })
     }
 

@@ -367,6 +367,7 @@ impl crate::machine::Machine {
         let name = nt::stop::StopCode(code)
             .name()
             .unwrap_or("a code of its own");
+        self.found.own_code.set(Some(code));
         self.violate(
             RuleId::BugCheck,
             parameters,

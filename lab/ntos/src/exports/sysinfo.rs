@@ -6,7 +6,7 @@
 )]
 
 use super::{exports, kernel_addresses};
-use crate::guest::{self, set};
+use crate::guest::{self, get, set};
 use crate::machine::Machine;
 use crate::machine::current;
 use crate::resources::Held;
@@ -71,7 +71,7 @@ exports! {
         u32::try_from(DeviceObject as u64 >> 4 & 0xFFFF_FFFF).unwrap_or(0)
     }
     fn KeRegisterBugCheckCallback(CallbackRecord: *mut KBUGCHECK_CALLBACK_RECORD, CallbackRoutine: *mut c_void, Buffer: *mut c_void, Length: u32, Component: *mut u8) -> BOOLEAN {
-        let registered = current().hold_once(Held::BugCheckCallback, CallbackRecord as u64);
+        let registered = get!(CallbackRecord, State) == 0 && current().hold_once(Held::BugCheckCallback, CallbackRecord as u64);
         if registered {
             set!(CallbackRecord, CallbackRoutine = CallbackRoutine);
             set!(CallbackRecord, Buffer = Buffer);
@@ -89,7 +89,7 @@ exports! {
         u8::from(held)
     }
     fn KeRegisterBugCheckReasonCallback(CallbackRecord: *mut KBUGCHECK_REASON_CALLBACK_RECORD, CallbackRoutine: *mut c_void, Reason: i32, Component: *mut u8) -> BOOLEAN {
-        let registered = current().hold_once(Held::BugCheckCallback, CallbackRecord as u64);
+        let registered = get!(CallbackRecord, State) == 0 && current().hold_once(Held::BugCheckReasonCallback, CallbackRecord as u64);
         if registered {
             set!(CallbackRecord, CallbackRoutine = CallbackRoutine);
             set!(CallbackRecord, Reason = Reason);
@@ -99,7 +99,7 @@ exports! {
         u8::from(registered)
     }
     fn KeDeregisterBugCheckReasonCallback(CallbackRecord: *mut KBUGCHECK_REASON_CALLBACK_RECORD) -> BOOLEAN {
-        let held = current().resources.borrow_mut().drop_held(Held::BugCheckCallback, CallbackRecord as u64);
+        let held = current().resources.borrow_mut().drop_held(Held::BugCheckReasonCallback, CallbackRecord as u64);
         if held {
             set!(CallbackRecord, State = 0u8);
         }

@@ -398,11 +398,17 @@ Objects {
     Soft RegistrationLeft "registration-left" DRIVER_UNLOADED_WITHOUT_CANCELLING_PENDING_OPERATIONS []
         "The driver unloaded and left a callback registered, or something of its own that the kernel keeps track of."
         "Unregister every callback, and give back every entry."
+    Soft BugCheckCallbackLeft "bug-check-callback-left" DRIVER_UNLOADED_WITHOUT_CANCELLING_PENDING_OPERATIONS []
+        "The driver unloaded and left a routine for bug checks registered: the next stop of the system calls code that is gone."
+        "KeDeregisterBugCheckReasonCallback, or KeDeregisterBugCheckCallback, on unload."
 }
 Memory {
     Hard BugCheck "driver-bugcheck" MANUALLY_INITIATED_CRASH ["of the driver's own", "of the driver's own", "of the driver's own", "of the driver's own"]
         "The driver itself called KeBugCheckEx."
         "Read its parameters; a Rust driver does so on panic."
+    Soft BugCheckCallbackFailed "bug-check-callback-failed" DRIVER_VERIFIER_DETECTED_VIOLATION ["record", "reason", "instruction"]
+        "The machine had stopped, and a routine of the driver for bug checks failed: on Windows there may be no dump then."
+        "It runs at HIGH_LEVEL with all else standing still: touch nonpaged memory only, take no lock, give no more than is allowed."
     Hard PageFault "page-fault" PAGE_FAULT_IN_NONPAGED_AREA ["address", "0 read, 1 write, 8 execute", "instruction", "IRQL"]
         "The driver touched an address where nothing is mapped."
         "Check where the pointer comes from: freed, never set, or computed from unchecked input."

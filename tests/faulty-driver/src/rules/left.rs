@@ -26,6 +26,10 @@ use nt::ps::PsSetCreateProcessNotifyRoutine;
 use nt::remlock::{
     IO_REMOVE_LOCK, IoAcquireRemoveLockEx, IoInitializeRemoveLockEx, IoReleaseRemoveLockEx,
 };
+use nt::sysinfo::{
+    KBUGCHECK_REASON_CALLBACK_RECORD, KbCallbackSecondaryDumpData,
+    KeDeregisterBugCheckReasonCallback, KeRegisterBugCheckReasonCallback,
+};
 use nt::zw::ZwClose;
 
 use super::Request;
@@ -49,6 +53,7 @@ super::pairs! {
     "remove-lock-left": Plain remove_lock_left, remove_lock_released;
     "process-left-attached": Plain process_left_attached, process_detached;
     "registration-left": Plain registration_left, registration_removed;
+    "bug-check-callback-left": Plain bug_check_callback_left, bug_check_callback_withdrawn;
     "irp-left": Plain irp_left, irp_freed;
     "mdl-left": Plain mdl_left, mdl_freed;
 }
@@ -319,6 +324,38 @@ unsafe fn registration_removed() {
     unsafe {
         registration_left();
         keep(PsSetCreateProcessNotifyRoutine(notified, 1));
+    }
+}
+
+static RECORD: Shared<KBUGCHECK_REASON_CALLBACK_RECORD> = Shared::new(
+    // SAFETY: every field is an integer or a nullable pointer.
+    unsafe { core::mem::zeroed() },
+);
+
+unsafe extern "efiapi" fn on_bug_check(
+    _: i32,
+    _: *mut KBUGCHECK_REASON_CALLBACK_RECORD,
+    _: *mut c_void,
+    _: u32,
+) {
+}
+
+#[inline(never)]
+unsafe fn bug_check_callback_left() {
+    unsafe {
+        keep(KeRegisterBugCheckReasonCallback(
+            RECORD.get(),
+            on_bug_check as *mut c_void,
+            KbCallbackSecondaryDumpData,
+            c"Faulty".as_ptr().cast::<u8>().cast_mut(),
+        ))
+    }
+}
+
+unsafe fn bug_check_callback_withdrawn() {
+    unsafe {
+        bug_check_callback_left();
+        keep(KeDeregisterBugCheckReasonCallback(RECORD.get()));
     }
 }
 

@@ -1,7 +1,7 @@
 //! The calls, one for each part of the API.
 
 use super::core::{OnTick, increment};
-use super::{DROPPED, File, TAG, TestDriver};
+use super::{CALL, DROPPED, File, TAG, TestDriver};
 use crate::protocol;
 use core::sync::atomic::{AtomicU32, Ordering};
 use kernel::counters::CounterReservation;
@@ -14,6 +14,7 @@ use kernel::status::{STATUS_INVALID_PARAMETER, STATUS_NOT_SUPPORTED, STATUS_PEND
 use kernel::sync::{SpinLock, Waited};
 use kernel::{Result, time};
 use pmu::backend::x86::{Msr, X86Registers};
+use trace::cold;
 
 type Run = fn(&TestDriver, &File, &mut Buffer<'_>) -> Result<()>;
 
@@ -142,6 +143,7 @@ fn work(driver: &TestDriver, _: &File, buffer: &mut Buffer<'_>) -> Result<()> {
         work.done.wait();
     }
     let runs = work.runs().wrapping_sub(before);
+    cold!(Information, CALL, "worked", runs: u32 = runs);
     buffer.push(&runs.to_le_bytes())?;
     buffer.push(&work.process().to_le_bytes())
 }
@@ -253,7 +255,9 @@ fn counters(_: &TestDriver, _: &File, buffer: &mut Buffer<'_>) -> Result<()> {
 }
 
 #[expect(clippy::panic, reason = "what a panic does is tested")]
-fn panic(_: &TestDriver, _: &File, _: &mut Buffer<'_>) -> Result<()> {
+fn panic(driver: &TestDriver, _: &File, _: &mut Buffer<'_>) -> Result<()> {
+    let opened = driver.opened.load(Ordering::Relaxed);
+    cold!(Error, CALL, "about to panic", opened: u32 = opened);
     panic!("asked to panic")
 }
 
