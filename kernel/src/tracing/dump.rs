@@ -70,6 +70,11 @@ struct Registered {
     first: AtomicUsize,
 }
 
+// SAFETY: what it points to is atomic; the record is the system's while it is registered.
+unsafe impl Send for Registered {}
+// SAFETY: as above.
+unsafe impl Sync for Registered {}
+
 impl InDumps {
     /// Tells the system that it is to ask for the block when it stops; `None` if it does not want to.
     ///

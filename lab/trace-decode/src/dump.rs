@@ -182,7 +182,9 @@ impl<'d, S: Source> DumpTrace<'d, S> {
         let mut batch = Batch::default();
         let mut positions = vec![0; usize::try_from(rings).unwrap_or(0)];
         let found = match &self.place {
-            Place::Blobs(blobs) => self.rings_of_blobs(blobs, stream, &mut batch, &mut positions)?,
+            Place::Blobs(blobs) => {
+                self.rings_of_blobs(blobs, stream, &mut batch, &mut positions)?
+            }
             Place::Memory => self.rings_in_memory(stream, &mut batch, &mut positions)?,
         };
         stream.finish(&positions, &mut batch);

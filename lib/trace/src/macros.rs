@@ -222,7 +222,7 @@ macro_rules! __when_on {
     ($description:ident, $site:ident, $event:block) => {
         // SAFETY: reads a byte that is there as long as this code, and goes on or into the block.
         unsafe {
-            core::arch::asm!(
+            ::core::arch::asm!(
                 ".pushsection .tren$m,\"dw\"",
                 ".p2align 2",
                 "4: .byte 0, {level}, {flag}, 0",
@@ -237,7 +237,7 @@ macro_rules! __when_on {
                 flag = const $site.flag.bit,
                 description = sym $description,
                 on = label {
-                    core::hint::cold_path();
+                    ::core::hint::cold_path();
                     $event
                 },
                 options(att_syntax, nostack, readonly),
@@ -252,7 +252,7 @@ macro_rules! __when_on {
     ($description:ident, $site:ident, $event:block) => {
         // SAFETY: reads a byte that is there as long as this code, and goes on or into the block.
         unsafe {
-            core::arch::asm!(
+            ::core::arch::asm!(
                 ".pushsection drydock_switches,\"aw\"",
                 ".p2align 2",
                 "4: .byte 0, {level}, {flag}, 0",
@@ -262,7 +262,7 @@ macro_rules! __when_on {
                 level = const $site.level as u8,
                 flag = const $site.flag.bit,
                 on = label {
-                    core::hint::cold_path();
+                    ::core::hint::cold_path();
                     $event
                 },
                 options(att_syntax, nostack, readonly),
@@ -275,10 +275,10 @@ macro_rules! __when_on {
 #[macro_export]
 macro_rules! __when_on {
     ($description:ident, $site:ident, $event:block) => {
-        let switch: *const core::sync::atomic::AtomicU8;
+        let switch: *const ::core::sync::atomic::AtomicU8;
         // SAFETY: gives an address.
         unsafe {
-            core::arch::asm!(
+            ::core::arch::asm!(
                 ".pushsection .tren$m,\"dw\"",
                 ".p2align 2",
                 "4: .byte 0, {level}, {flag}, 0",
@@ -299,8 +299,8 @@ macro_rules! __when_on {
             );
         }
         // SAFETY: a switch, which is there as long as this code.
-        if unsafe { &*switch }.load(core::sync::atomic::Ordering::Relaxed) != 0 {
-            core::hint::cold_path();
+        if unsafe { &*switch }.load(::core::sync::atomic::Ordering::Relaxed) != 0 {
+            ::core::hint::cold_path();
             $event
         }
     };
@@ -314,7 +314,7 @@ macro_rules! __short {
     ($description:ident, $routine:ident, $how:ident, $first:ident, $second:ident) => {
         // SAFETY: registers are as the routine has them.
         unsafe {
-            core::arch::asm!(
+            ::core::arch::asm!(
                 ".pushsection PAGETRC$m,\"dr\"",
                 ".p2align 2",
                 "2: .long ({description})@IMGREL, 3f@IMGREL",
@@ -341,7 +341,7 @@ macro_rules! __short {
     ($description:ident, $routine:ident, $how:ident, $first:ident, $second:ident) => {
         // SAFETY: registers are as the routine has them.
         unsafe {
-            core::arch::asm!(
+            ::core::arch::asm!(
                 "leal {description}(%rip), %r10d",
                 "call {routine}",
                 description = sym $description,
@@ -392,7 +392,7 @@ macro_rules! __id {
         let id: u32;
         // SAFETY: gives a number.
         unsafe {
-            core::arch::asm!(
+            ::core::arch::asm!(
                 ".pushsection PAGETRC$m,\"dr\"",
                 ".p2align 2",
                 "2: .long ({description})@IMGREL, 3f@IMGREL",
@@ -422,7 +422,7 @@ macro_rules! __id {
         let event: usize;
         // SAFETY: gives an address.
         unsafe {
-            core::arch::asm!(
+            ::core::arch::asm!(
                 ".pushsection PAGETRC$m,\"dr\"",
                 ".p2align 2",
                 "2: .long ({description})@IMGREL",
