@@ -302,7 +302,7 @@ impl<'d, S: Source> DumpTrace<'d, S> {
         };
         let end = oldest + count;
         let mut from = oldest;
-        while from < end {
+        loop {
             let skipped = usize::try_from(from - oldest).unwrap_or(usize::MAX);
             let rest = ordered
                 .get(skipped.saturating_mul(SLOT_BYTES)..)
@@ -318,6 +318,9 @@ impl<'d, S: Source> DumpTrace<'d, S> {
             stream.push(&reply, rest, batch)?;
             // Where it stands still, a slot is not complete, and never will be.
             from = stream.next(head.ring).saturating_add(1);
+            if from >= end {
+                break;
+            }
         }
         Ok(())
     }

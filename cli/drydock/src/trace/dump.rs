@@ -44,7 +44,7 @@ pub(super) fn decode(
     let parameters = header
         .bug_check_parameters
         .map(|parameter| format!("{:#x}", parameter.get()));
-    eprintln!("stopped with {code:#x} {name} ({})", parameters.join(", "));
+    eprintln!("stopped with {code:#x}, {name} ({})", parameters.join(", "));
     if trace.origin() == Origin::Memory {
         eprintln!("found in the dumped memory: the driver added no trace to the dump");
     }
