@@ -11,6 +11,7 @@ use kernel::ioctl::{self, Call};
 use kernel::irp::Buffer;
 use kernel::per_cpu::PerCpu;
 use kernel::pool::PoolTag;
+use kernel::status::STATUS_NOT_SUPPORTED;
 use kernel::sync::{Event, EventKind, Mutex, SpinLock};
 use kernel::tracing::Recorder;
 use kernel::work_item::WorkItem;
@@ -28,10 +29,15 @@ pub(crate) const CALL: Flag = Flag::new(0, "CALL");
 const SLOTS: usize = 64;
 
 /// A flight recorder; `None` where it cannot be had.
-fn begin_trace() -> Option<Recorder> {
-    let recorder = Recorder::try_new(TAG, SLOTS).ok()?;
-    recorder.select(Level::Information, u32::MAX);
-    Some(recorder)
+fn begin_trace() -> Result<Option<Recorder>> {
+    match Recorder::try_new(TAG, SLOTS) {
+        Ok(recorder) => {
+            recorder.select(Level::Information, u32::MAX);
+            Ok(Some(recorder))
+        }
+        Err(STATUS_NOT_SUPPORTED) => Ok(None),
+        Err(error) => Err(error),
+    }
 }
 
 /// The state of the driver.
@@ -80,7 +86,7 @@ impl Driver for TestDriver {
     const TAG: PoolTag = TAG;
 
     fn try_new(device: DeviceRef<'_>) -> Result<Self> {
-        let recorder = begin_trace();
+        let recorder = begin_trace()?;
         Ok(Self {
             recorder,
             turn: Mutex::try_new(TAG, ())?,
