@@ -2,10 +2,13 @@
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
+use std::time::Duration;
 
+use e2e::served::Served;
 use e2e::{driver_path, program};
 use kdmp_parser::{Gva, KernelDumpParser};
 use kernel_test_driver::protocol;
+use lab_client::protocol::Access;
 use serde_json::Value;
 
 /// What a broken rule ends `drydock` with.
@@ -166,5 +169,51 @@ fn a_machine_that_goes_on_leaves_an_empty_file() {
         errors(&refused).contains("not a trace"),
         "{}",
         errors(&refused)
+    );
+}
+
+#[test]
+fn a_docked_driver_leaves_a_dump_with_the_last_events_and_their_times() {
+    const CALLS: usize = 200;
+    let folder = tempfile::tempdir().expect("a folder");
+    let dump = folder.path().join("memory.dmp");
+    let path = dump.to_str().expect("a path");
+    let mut served = Served::dock("kernel-test-driver", &["--cpus", "1", "--dump", path]);
+    let client = served.client().expect("it accepts");
+    let file = client
+        .open(protocol::DEVICE, Access::READ_WRITE)
+        .expect("it opens");
+    for _ in 0..CALLS {
+        let worked = client.ioctl(file, protocol::WORK, &1u32.to_le_bytes(), 8);
+        assert!(worked.expect("it answers").status.is_success());
+    }
+    std::thread::sleep(Duration::from_millis(20));
+    let error = client
+        .ioctl(file, protocol::PANIC, &[], 0)
+        .expect_err("it panics");
+    assert!(error.to_string().contains("driver-bugcheck"), "{error}");
+    let (code, log) = served.ended();
+    assert_eq!(code, Some(BROKE_A_RULE), "{log}");
+    assert!(log.contains("crash dump: "), "{log}");
+    let shown = trace(&dump, "kernel-test-driver");
+    let all = events(&shown);
+    let lost: u64 = all
+        .iter()
+        .filter_map(|event| event["lost_slots"].as_u64())
+        .sum();
+    let texts = texts(&all);
+    // One event for the opening, one for each call, one for the panic; a ring has 64 slots.
+    assert_eq!(texts.len(), 64);
+    assert_eq!(lost, CALLS as u64 + 2 - 64);
+    assert_eq!(texts.last(), Some(&"about to panic"));
+    let times: Vec<f64> = all
+        .iter()
+        .filter_map(|event| event["time_ns"].as_f64())
+        .collect();
+    assert_eq!(times.len(), 64, "{}", all[1]);
+    let before = times[63] - times[62];
+    assert!(
+        before > 15e6,
+        "the panic came {before} ns after the last call"
     );
 }
