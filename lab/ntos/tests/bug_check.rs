@@ -77,7 +77,7 @@ fn given(bytes: &[u8], tag: [u8; 16]) -> Vec<Vec<u8>> {
 }
 
 fn large() -> Vec<u8> {
-    let byte = |index: u32| (index * 7 >> 3).to_le_bytes()[0];
+    let byte = |index: u32| ((index * 7) >> 3).to_le_bytes()[0];
     (0..0x30000).map(byte).collect()
 }
 
