@@ -6,12 +6,30 @@ use std::time::{Duration, Instant};
 use e2e::served::{json, stderr};
 use e2e::{driver_path, program};
 
-fn for_long() -> Child {
+/// A process that ends with its test.
+struct Ends(Option<Child>);
+
+impl Ends {
+    fn child(&mut self) -> &mut Child {
+        self.0.as_mut().expect("it was not taken")
+    }
+}
+
+impl Drop for Ends {
+    fn drop(&mut self) {
+        if let Some(mut child) = self.0.take() {
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+    }
+}
+
+fn for_long() -> Ends {
     let mut command = Command::new(program("drydock"));
     command.arg("run").arg(driver_path("wperf-driver"));
     command.args(["--cycles", "100000000", "--json"]);
     command.stdout(Stdio::piped()).stderr(Stdio::piped());
-    command.spawn().expect("drydock runs")
+    Ends(Some(command.spawn().expect("drydock runs")))
 }
 
 /// The process that runs the driver.
@@ -37,8 +55,9 @@ fn kill(id: u32) {
 
 #[test]
 fn a_driver_that_ends_its_process_has_broken_a_rule() {
-    let child = for_long();
-    kill(watched(&child));
+    let mut child = for_long();
+    kill(watched(child.child()));
+    let child = child.0.take().expect("it runs");
     let output = child.wait_with_output().expect("it ends");
     assert_eq!(output.status.code(), Some(4), "{}", stderr(&output));
     let report = json(&output);
@@ -49,11 +68,11 @@ fn a_driver_that_ends_its_process_has_broken_a_rule() {
 #[test]
 fn the_drivers_process_ends_with_the_one_that_watches() {
     let mut child = for_long();
-    let watched = watched(&child);
+    let watched = watched(child.child());
     // It asks for that first thing, and is not asked when.
     std::thread::sleep(Duration::from_secs(1));
-    kill(child.id());
-    child.wait().expect("it was killed");
+    kill(child.child().id());
+    child.child().wait().expect("it was killed");
     let until = Instant::now() + Duration::from_secs(10);
     let state = |id| std::fs::read_to_string(format!("/proc/{id}/stat"));
     while state(watched).is_ok_and(|stat| !stat.contains(") Z ")) {
