@@ -140,7 +140,9 @@ mod tests {
                 prop_assert!(!piece.is_empty() && piece.end <= total);
                 let taken = piece.len().min(room);
                 for byte in piece.take(taken) {
-                    *seen.get_mut(byte).expect("within the block") += 1;
+                    if let Some(times) = seen.get_mut(byte) {
+                        *times += 1;
+                    }
                 }
                 done += taken;
             }
