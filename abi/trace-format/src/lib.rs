@@ -4,6 +4,8 @@
 //! |---|---|
 //! | [`slot`] | a ring's slots: the events as they are recorded |
 //! | [`site`] | section `PAGETRC` of the driver file: what the events mean |
+//! | [`view`] | the same, read where it lies |
+//! | [`wpp`] | events as they go out through ETW |
 //! | [`request`] | device controls that start, choose and read |
 //!
 //! All numbers are little endian. docs/tracing.md shows the same byte by byte.
@@ -19,6 +21,8 @@
 pub mod request;
 pub mod site;
 pub mod slot;
+pub mod view;
+pub mod wpp;
 
 pub use site::{Form, Heat, Kind, Level};
 pub use slot::Slot;
