@@ -9,6 +9,7 @@
 //! - time and waiting: `clock`, `timer`, `dpc`, `interrupt`, `wait`, `affinity`, `latency`
 //! - at one instruction: `step`
 //! - memory and objects: `memory`, `pool`, `paged`, `buffers`, `user`, `mdl`, `object`, `process`, `security`, `registry`, `resources`
+//! - event tracing: `etw`
 //! - locks: `locks`, `locks::order`
 //! - requests: `irp`, `request`, `disclosure`, `driver`, `integrity`
 //! - when things go wrong: `fault`, `seh`, `emulate`, `unwind`, `locate`
@@ -26,6 +27,7 @@ mod disclosure;
 mod dpc;
 mod driver;
 mod emulate;
+mod etw;
 mod exports;
 mod fault;
 mod fiber;
@@ -71,6 +73,7 @@ mod watchdog;
 
 pub use clock::ClockKind;
 pub use driver::{Driver, DriverFile, Footprint, LoadError, Loaded};
+pub use etw::{Message, Sink, TraceSession, Traced};
 pub use findings::Stopped;
 pub use gate::catch_system_calls;
 pub use interrupt::{LineError, Sources};

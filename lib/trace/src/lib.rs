@@ -19,7 +19,7 @@
 //! | [`site`] | descriptions, which stay in the driver file |
 //! | [`thunk`] | what a site runs when it is switched on |
 //! | [`ring`] | where events go, whoever interrupts whom |
-//! | [`payload`], [`provider`] | what goes out through ETW, and in whose name |
+//! | [`relay`], [`payload`], [`provider`] | what goes out through ETW, and in whose name |
 //! | `host` | a thread of Linux as a processor, for tests and benchmarks |
 //! | [`recorder`] | the rings and switches of this driver |
 //!
@@ -45,6 +45,7 @@ mod macros;
 pub mod payload;
 pub mod provider;
 pub mod recorder;
+pub mod relay;
 pub mod ring;
 mod sections;
 pub mod site;

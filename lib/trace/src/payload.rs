@@ -4,31 +4,27 @@ use trace_format::Kind;
 use trace_format::site::CUT;
 use trace_format::slot::MOST_WORDS;
 use trace_format::view::{DescriptionView, FieldView};
-use trace_format::wpp::{Item, MOST_PAYLOAD};
+use trace_format::wpp::Item;
+#[cfg(doc)]
+use trace_format::wpp::MOST_PAYLOAD;
 
 /// Most letters of a name that is sent as text; the rest is cut off.
 const MOST_NAME: usize = 64;
 
-/// The payload of a message.
-#[derive(Clone, Copy, Debug)]
-pub struct Payload {
-    bytes: [u8; MOST_PAYLOAD],
+/// The payload of a message, in memory of the caller's: [`MOST_PAYLOAD`] bytes are always enough.
+#[derive(Debug)]
+pub struct Payload<'a> {
+    bytes: &'a mut [u8],
     used: usize,
     is_full: bool,
 }
 
-impl Default for Payload {
-    fn default() -> Self {
-        Self::new()
-    }
-}
-
-impl Payload {
+impl<'a> Payload<'a> {
     /// Nothing yet.
     #[must_use]
-    pub const fn new() -> Self {
+    pub fn new(bytes: &'a mut [u8]) -> Self {
         Self {
-            bytes: [0; MOST_PAYLOAD],
+            bytes,
             used: 0,
             is_full: false,
         }
@@ -188,6 +184,7 @@ mod tests {
     use crate::{Argument, Flag, Guid, Words};
     use nt::status::NTSTATUS;
     use proptest::prelude::*;
+    use trace_format::wpp::MOST_PAYLOAD;
 
     crate::names! { Listed { 0 => "zero", 2 => "two" } }
     crate::names! { Sparse { 0 => "none", 1000 => "thousand" } }
@@ -198,12 +195,13 @@ mod tests {
     macro_rules! packed {
         ($type:ty, $value:expr) => {{
             const SITE: crate::Site =
-                crate::__site!(Cold Message Error, FLAG, "text", value: $type);
+        crate::__site!(Cold Message Error, FLAG, "text", value: $type);
             const BYTES: usize = SITE.bytes();
             let description: [u8; BYTES] = SITE.describe();
             let mut words = Words::new();
             <$type as Argument>::push($value, &mut words);
-            let mut payload = Payload::new();
+            let mut room = [0; MOST_PAYLOAD];
+            let mut payload = Payload::new(&mut room);
             let view = DescriptionView::read(&description).unwrap();
             payload.push_arguments(&view, words.as_slice());
             payload.as_bytes().unwrap().to_vec()
@@ -227,7 +225,10 @@ mod tests {
         assert_eq!(packed!(Listed, Listed(u64::MAX)), [0xFF; 4]);
         assert_eq!(packed!(Sparse, Sparse(1000)), wide("thousand"));
         assert_eq!(packed!(Sparse, Sparse(1_234_567)), wide("1234567"));
-        assert_eq!(packed!(NTSTATUS, NTSTATUS::from_u32(0xC000_0001)), [1, 0, 0, 0xC0]);
+        assert_eq!(
+            packed!(NTSTATUS, NTSTATUS::from_u32(0xC000_0001)),
+            [1, 0, 0, 0xC0]
+        );
         assert_eq!(packed!(Guid, Guid([9; 16])), [9; 16]);
         assert_eq!(packed!(&str, "läuft"), wide("läuft"));
         assert_eq!(packed!(&[u8], &[0, 0xAB]), wide("00ab"));
@@ -243,7 +244,8 @@ mod tests {
 
     #[test]
     fn what_does_not_fit_is_no_payload() {
-        let mut payload = Payload::new();
+        let mut room = [0; MOST_PAYLOAD];
+        let mut payload = Payload::new(&mut room);
         payload.push(&[0; MOST_PAYLOAD]);
         assert!(payload.as_bytes().is_some());
         payload.push(&[0]);

@@ -21,7 +21,11 @@ pub const fn provider_bytes(name: &str) -> usize {
 /// # Panics
 /// If it is none; at compile time, as these are constants.
 #[must_use]
-#[expect(clippy::indexing_slicing, clippy::panic, reason = "runs at compile time")]
+#[expect(
+    clippy::indexing_slicing,
+    clippy::panic,
+    reason = "runs at compile time"
+)]
 pub const fn guid(text: &str) -> [u8; 16] {
     const ORDER: [usize; 16] = [3, 2, 1, 0, 5, 4, 7, 6, 8, 9, 10, 11, 12, 13, 14, 15];
     let text = text.as_bytes();
@@ -125,10 +129,7 @@ mod tests {
     #[test]
     fn a_guid_lies_in_memory_as_windows_has_it() {
         let guid = super::guid("00010203-0405-0607-0809-0a0b0c0d0e0f");
-        assert_eq!(
-            guid,
-            [3, 2, 1, 0, 5, 4, 7, 6, 8, 9, 10, 11, 12, 13, 14, 15]
-        );
+        assert_eq!(guid, [3, 2, 1, 0, 5, 4, 7, 6, 8, 9, 10, 11, 12, 13, 14, 15]);
         assert_eq!(
             crate::provider!("Name", "00010203-0405-0607-0809-0a0b0c0d0e0f"),
             guid

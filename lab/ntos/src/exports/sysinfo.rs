@@ -42,7 +42,9 @@ exports! {
         STATUS_SUCCESS
     }
     fn EtwUnregister(RegHandle: u64) -> NTSTATUS {
-        current().must_hold(Held::EventProvider, RegHandle);
+        let machine = current();
+        machine.must_hold(Held::EventProvider, RegHandle);
+        machine.remove_provider(RegHandle);
         STATUS_SUCCESS
     }
     fn EtwEventEnabled(_RegHandle: u64, _EventDescriptor: *const c_void) -> BOOLEAN { 0 }
