@@ -8,7 +8,6 @@
 //! ```
 
 use crate::site::Kind;
-use crate::view::FieldView;
 
 /// First message number of WPP: that of event 0.
 pub const FIRST_NUMBER: u16 = 10;
@@ -71,19 +70,23 @@ pub enum Item {
 }
 
 impl Item {
-    /// The item of a field.
+    /// The item of an argument of this kind, width and names.
     #[must_use]
-    pub fn of(field: &FieldView<'_>) -> Self {
-        let bytes = field.bits.div_ceil(8).next_power_of_two().min(8);
-        if field.names.clone().next().is_some() {
+    pub fn of<'a>(
+        kind: Kind,
+        bits: u8,
+        names: impl Iterator<Item = (u64, &'a [u8])> + Clone,
+    ) -> Self {
+        let bytes = bits.div_ceil(8).next_power_of_two().min(8);
+        if names.clone().next().is_some() {
             let is_listed = |(value, name): (u64, &[u8])| value < MOST_LISTED && is_plain(name);
-            return if field.names.clone().all(is_listed) {
+            return if names.clone().all(is_listed) {
                 Self::ListLong
             } else {
                 Self::Text
             };
         }
-        match field.kind {
+        match kind {
             Kind::Unsigned | Kind::Enum => Self::Unsigned(bytes),
             Kind::Signed => Self::Signed(bytes.max(2)),
             Kind::Hex | Kind::Pointer | Kind::ControlCode | Kind::Irp | Kind::Srb => {
@@ -114,7 +117,6 @@ pub const PROVIDER_BYTES: usize = 26;
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::view::Names;
 
     #[test]
     fn the_guid_is_of_version_8_and_tells_builds_apart() {
@@ -127,21 +129,28 @@ mod tests {
         );
     }
 
-    fn field(kind: Kind, bits: u8) -> FieldView<'static> {
-        FieldView {
-            name: b"n",
-            kind,
-            bits,
-            names: Names::default(),
-        }
+    #[test]
+    fn numbers_keep_their_width() {
+        let item = |kind, bits| Item::of(kind, bits, core::iter::empty());
+        assert_eq!(item(Kind::Unsigned, 8), Item::Unsigned(1));
+        assert_eq!(item(Kind::Unsigned, 64), Item::Unsigned(8));
+        assert_eq!(item(Kind::Signed, 8), Item::Signed(2));
+        assert_eq!(item(Kind::ControlCode, 32), Item::Hex(4));
+        assert_eq!(item(Kind::Irp, 64), Item::Hex(8));
     }
 
     #[test]
-    fn numbers_keep_their_width() {
-        assert_eq!(Item::of(&field(Kind::Unsigned, 8)), Item::Unsigned(1));
-        assert_eq!(Item::of(&field(Kind::Unsigned, 64)), Item::Unsigned(8));
-        assert_eq!(Item::of(&field(Kind::Signed, 8)), Item::Signed(2));
-        assert_eq!(Item::of(&field(Kind::ControlCode, 32)), Item::Hex(4));
-        assert_eq!(Item::of(&field(Kind::Irp, 64)), Item::Hex(8));
+    fn names_become_a_list_where_they_can() {
+        let item = |name: &'static [u8], value| {
+            Item::of(
+                Kind::Enum,
+                64,
+                [(0, b"none".as_slice()), (value, name)].into_iter(),
+            )
+        };
+        assert_eq!(item(b"two words", 255), Item::ListLong);
+        assert_eq!(item(b"far", 256), Item::Text);
+        assert_eq!(item(b"a,b", 1), Item::Text);
+        assert_eq!(item(b"", 1), Item::Text);
     }
 }

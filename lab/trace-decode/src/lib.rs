@@ -6,6 +6,7 @@
 //! | [`stream`] | from slots to events, and what was lost |
 //! | [`value`] | what an event carries |
 //! | [`filter`] | which events are wanted |
+//! | [`etl`], [`message`], [`formats`] | what went out through ETW: the file, its messages, their formats |
 //! | [`text`], [`json`], [`perfetto`], [`statistics`], [`tmf`] | what they become |
 //!
 //! Whatever the bytes are, the answer is events or an error.
@@ -13,8 +14,11 @@
 
 pub mod catalogue;
 mod cursor;
+pub mod etl;
 pub mod filter;
+pub mod formats;
 pub mod json;
+pub mod message;
 pub mod perfetto;
 pub mod statistics;
 pub mod stream;

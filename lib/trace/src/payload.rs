@@ -64,7 +64,7 @@ impl<'a> Payload<'a> {
 
     fn push_field(&mut self, field: &FieldView<'_>, words: &mut impl Iterator<Item = u64>) {
         let word = words.next().unwrap_or(0);
-        match Item::of(field) {
+        match Item::of(field.kind, field.bits, field.names.clone()) {
             Item::Unsigned(bytes) | Item::Signed(bytes) | Item::Hex(bytes) => {
                 self.push_low(word, bytes);
             }
