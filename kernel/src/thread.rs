@@ -81,10 +81,9 @@ impl Drop for Thread {
     /// Source: `ZwWaitForSingleObject`, ntifs.h.
     fn drop(&mut self) {
         // SAFETY: invariant of the type. A thread ends after its last instruction in this driver.
-        unsafe {
-            nt::names::ZwWaitForSingleObject(self.handle, 0, ptr::null_mut());
-            nt::zw::ZwClose(self.handle);
-        }
+        unsafe { nt::names::ZwWaitForSingleObject(self.handle, 0, ptr::null_mut()) };
+        // SAFETY: invariant of the type.
+        unsafe { nt::zw::ZwClose(self.handle) };
     }
 }
 

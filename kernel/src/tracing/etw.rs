@@ -184,14 +184,10 @@ unsafe extern "efiapi" fn enabled(
     let state = unsafe { &*context.cast::<State>() };
     match code {
         EVENT_CONTROL_CODE_ENABLE_PROVIDER => {
-            let wanted = wanted.cast::<TRACE_ENABLE_CONTEXT>();
             // SAFETY: what the callback is given with this code; its eight bytes are the session's handle.
-            let (handle, wanted) = unsafe {
-                (
-                    wanted.cast::<u64>().read_unaligned(),
-                    wanted.read_unaligned(),
-                )
-            };
+            let handle = unsafe { wanted.cast::<u64>().read_unaligned() };
+            // SAFETY: as above.
+            let wanted = unsafe { wanted.cast::<TRACE_ENABLE_CONTEXT>().read_unaligned() };
             state.begin(handle, wanted.Level, wanted.EnableFlags);
         }
         EVENT_CONTROL_CODE_DISABLE_PROVIDER => state.end(),

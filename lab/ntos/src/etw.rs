@@ -33,7 +33,9 @@ const MOST_HEADER: usize = 8 + 4 + 16 + 8 + 8;
 pub struct Message<'a> {
     /// Processor that it was written on.
     pub processor: usize,
-    /// `MESSAGE_TRACE`: header, what the flags in it say, data. Times are wall time, 100 ns since 1601.
+    /// When it was written: wall time, 100 ns since 1601.
+    pub time: u64,
+    /// `MESSAGE_TRACE`: header, what the flags in it say, data.
     pub record: &'a [u8],
 }
 
@@ -277,6 +279,7 @@ impl Machine {
         record[..8].copy_from_slice([header, rest].as_flattened().as_flattened());
         let message = Message {
             processor: self.current_cpu.get(),
+            time,
             record: &record,
         };
         if (session.wanted.sink)(message) {

@@ -84,6 +84,7 @@ pub use pnp::{DeviceNode, SystemPower};
 pub use pool::{Guard, PoolLevel};
 pub use request::{Client, Completion, FileId, Request, UserAddresses};
 pub use security::Privilege;
+pub use shared_page::BUILD as WINDOWS_BUILD;
 pub use step::{Action, Event, Hit, MOST_COUNTED, Plan, Steps};
 pub use survey::{Device, Survey};
 pub use watchdog::Limits;

@@ -310,6 +310,11 @@ impl Machine {
         self.clock.now_ns()
     }
 
+    /// Wall time of the machine. Units: 100 ns since 1601.
+    pub fn wall_time(&self) -> u64 {
+        self.clock.filetime()
+    }
+
     /// Lets time pass: jumps in virtual time, sleeps in host time; timers fire on the way.
     pub fn sleep_ns(&self, ns: u64) -> Result<(), Stopped> {
         self.check_running()?;

@@ -3,7 +3,6 @@
 //! Written from the grammar, not from the writer: it reads what tracepdb writes, too, as far as the items
 //! are those that drivers of this workspace use.
 
-use core::fmt;
 use std::collections::HashMap;
 
 use nt::status::NTSTATUS;
@@ -68,6 +67,8 @@ enum Piece {
 /// How messages of one number are shown.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Format {
+    /// Name of the program, or driver.
+    pub program: String,
     /// File and line.
     pub place: String,
     /// What stands behind the text: `LEVEL`, `FLAGS`, `FUNC`.
@@ -90,6 +91,7 @@ impl Formats {
     pub fn parse(text: &str) -> Result<Self, FormatError> {
         let mut all = HashMap::new();
         let mut guid = None;
+        let mut program = String::new();
         let mut open: Option<(u16, Format, bool)> = None;
         let text = text.strip_prefix('\u{FEFF}').unwrap_or(text);
         for (index, line) in text.lines().enumerate() {
@@ -105,14 +107,17 @@ impl Formats {
                     open = Some((number, format, false));
                 }
                 None => {
-                    let first = line.split(' ').next().and_then(parse_guid);
+                    let mut words = line.split(' ');
+                    let first = words.next().and_then(parse_guid);
                     guid = Some(first.ok_or_else(|| wrong("no GUID"))?);
+                    words.next().unwrap_or_default().clone_into(&mut program);
                 }
                 Some((_, _, begun @ false)) if line == "{" => *begun = true,
                 Some((number, _, true)) if line == "}" => {
                     let guid = guid.ok_or_else(|| wrong("a message without a GUID"))?;
                     let key = (guid, *number);
-                    if let Some((_, format, _)) = open.take() {
+                    if let Some((_, mut format, _)) = open.take() {
+                        format.program.clone_from(&program);
                         all.insert(key, format);
                     }
                 }
@@ -182,6 +187,7 @@ fn head(line: &str) -> Option<(u16, Format)> {
         Some((name.to_owned(), value.to_owned()))
     });
     let format = Format {
+        program: String::new(),
         place: place.to_owned(),
         attributes: attributes.collect(),
         pieces: pieces(text)?,
@@ -310,7 +316,8 @@ fn letters(bytes: &[u8], width: usize) -> String {
 }
 
 /// Wall time as text. Units: 100 ns since 1601.
-fn time(filetime: u64) -> String {
+#[must_use]
+pub fn time(filetime: u64) -> String {
     const UNITS_PER_SECOND: u64 = 10_000_000;
     const SECONDS_1601_TO_1970: i64 = 11_644_473_600;
     let seconds = i64::try_from(filetime / UNITS_PER_SECOND).unwrap_or(0) - SECONDS_1601_TO_1970;
@@ -358,8 +365,13 @@ fn shown(number: u64, bytes: usize, form: &str) -> String {
     }
 }
 
-/// A GUID without braces.
-fn parse_guid(text: &str) -> Option<[u8; 16]> {
+/// The bytes in memory of a GUID, with or without braces.
+#[must_use]
+pub fn parse_guid(text: &str) -> Option<[u8; 16]> {
+    let text = text
+        .strip_prefix('{')
+        .and_then(|text| text.strip_suffix('}'))
+        .unwrap_or(text);
     let groups: Vec<&str> = text.split('-').collect();
     let [a, b, c, d, e] = groups[..] else {
         return None;
@@ -375,10 +387,4 @@ fn parse_guid(text: &str) -> Option<[u8; 16]> {
     bytes[8..10].copy_from_slice(&number(d)?.to_be_bytes()[6..]);
     bytes[10..].copy_from_slice(&number(e)?.to_be_bytes()[2..]);
     Some(bytes)
-}
-
-impl fmt::Display for Format {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.place)
-    }
 }

@@ -80,6 +80,7 @@ const MOST_SLOTS: u64 = slots_of(MOST_WORDS) as u64;
 
 /// The words of an event, and what its last slot has besides.
 type Words = [u64; MOST_WORDS + NEXT_WORDS];
+const NO_WORDS: Words = [0; MOST_WORDS + NEXT_WORDS];
 
 /// What is at a position.
 enum Found<'a> {
@@ -87,7 +88,6 @@ enum Found<'a> {
         index: usize,
         site: DescriptionView<'a>,
         time: u64,
-        words: Words,
         slots: u64,
     },
     /// Not the beginning of an event.
@@ -201,13 +201,14 @@ impl<'a> Relay<'a> {
             return;
         };
         let view = ring.view();
+        let mut words = NO_WORDS;
         follower.head = None;
         loop {
             follower.lose(view.window(0).start);
             if follower.next >= follower.end {
                 return;
             }
-            match find(&self.section, &view, follower.next) {
+            match find(&self.section, &view, follower.next, &mut words) {
                 Found::Event {
                     site, time, slots, ..
                 } => {
@@ -239,11 +240,11 @@ impl<'a> Relay<'a> {
         else {
             return Sent::Refused;
         };
-        let found = find(&self.section, &ring.view(), follower.next);
+        let mut words = NO_WORDS;
+        let found = find(&self.section, &ring.view(), follower.next, &mut words);
         let Found::Event {
             index: event,
             site,
-            words,
             slots,
             ..
         } = found
@@ -314,8 +315,13 @@ fn wanted(site: &DescriptionView<'_>, words: &[u64]) -> usize {
     count.min(MOST_WORDS)
 }
 
-/// What is at a position of a ring.
-fn find<'a>(section: &SectionView<'a>, view: &View<'_, AtomicU64>, position: u64) -> Found<'a> {
+/// What is at a position of a ring; the words of an event go into `words`.
+fn find<'a>(
+    section: &SectionView<'a>,
+    view: &View<'_, AtomicU64>,
+    position: u64,
+    words: &mut Words,
+) -> Found<'a> {
     let Some(first) = view.read(position) else {
         return Found::Nothing;
     };
@@ -323,15 +329,14 @@ fn find<'a>(section: &SectionView<'a>, view: &View<'_, AtomicU64>, position: u64
         return Found::Rest;
     };
     let [time, head @ ..] = first.words();
-    let mut words = [0; MOST_WORDS + NEXT_WORDS];
     let mut known = 0;
     let mut slots = 0;
-    put(&mut words, &mut known, &head);
+    put(words, &mut known, &head);
     // Words that are not read yet count as none.
     while slots_of(wanted(&site, words.get(..known).unwrap_or_default())) > slots + 1 {
         slots += 1;
         match view.read(position + slots as u64) {
-            Some(more) if more.id() == 0 => put(&mut words, &mut known, &more.words()),
+            Some(more) if more.id() == 0 => put(words, &mut known, &more.words()),
             _ => return Found::Nothing,
         }
     }
@@ -339,7 +344,6 @@ fn find<'a>(section: &SectionView<'a>, view: &View<'_, AtomicU64>, position: u64
         index,
         site,
         time,
-        words,
         slots: slots as u64 + 1,
     }
 }
