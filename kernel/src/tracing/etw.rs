@@ -260,9 +260,10 @@ impl Main for State {
                 }
                 return;
             }
-            let hurries = round.hurries && round.ended == Sent::Taken;
             // Whether it was signalled is seen above.
-            let _: Waited = self.stop.wait_for(if hurries { 0 } else { PERIOD_MS });
+            let _: Waited = self
+                .stop
+                .wait_for(if round.hurries { 0 } else { PERIOD_MS });
         }
     }
 }

@@ -65,6 +65,7 @@ impl Held {
             Self::LookasideList => RuleId::LookasideLeft,
             Self::Resource => RuleId::ResourceLeft,
             Self::WmiProvider => RuleId::WmiLeft,
+            Self::EventProvider => RuleId::EtwLeft,
             Self::AttachedProcess => RuleId::ProcessLeftAttached,
             _ => RuleId::RegistrationLeft,
         }

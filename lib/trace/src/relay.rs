@@ -62,7 +62,7 @@ pub struct Round {
     pub events: u64,
     /// How the last message was answered: [`Sent::Taken`] if all is relayed that is there.
     pub ended: Sent,
-    /// Whether half of a ring was waiting: the next round should follow at once.
+    /// Whether half of a ring was waiting, and some was taken: the next round should follow at once.
     pub hurries: bool,
 }
 
@@ -128,16 +128,13 @@ impl<'a> Relay<'a> {
     /// Begins with what the rings still have and no session has had.
     pub fn begin(&mut self) {
         for (ring, follower) in self.rings.iter().zip(&mut *self.followers) {
-            let window = ring.view().window(0);
+            let view = ring.view();
+            let window = view.window(view.slots.len() as u64);
             follower.next = follower.next.max(window.start);
             follower.lost = 0;
             // The rest of an event whose beginning was overwritten.
-            while follower.next < window.end
-                && ring
-                    .view()
-                    .read(follower.next)
-                    .is_some_and(|slot| slot.id() == 0)
-            {
+            let is_rest = |position| view.read(position).is_some_and(|slot| slot.id() == 0);
+            while follower.next < window.end && is_rest(follower.next) {
                 follower.next += 1;
             }
         }
@@ -173,11 +170,13 @@ impl<'a> Relay<'a> {
                 Sent::Refused => {}
                 ended @ (Sent::Full | Sent::Gone) => {
                     round.ended = ended;
+                    round.hurries = false;
                     return round;
                 }
             }
             self.look(index, session, last);
         }
+        round.hurries &= round.events > 0;
         for index in 0..self.followers.len() {
             let ended = self.tell_loss(index, session);
             if ended != Sent::Taken {
@@ -354,3 +353,6 @@ fn put(words: &mut Words, known: &mut usize, more: &[u64]) {
         *known += 1;
     }
 }
+
+#[cfg(test)]
+mod tests;

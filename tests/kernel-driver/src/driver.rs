@@ -2,8 +2,10 @@
 
 mod calls;
 mod core;
+mod tracing;
 
 use self::core::{Core, Wake};
+use crate::protocol;
 use ::core::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use kernel::device::DeviceRef;
 use kernel::driver::Driver;
@@ -12,6 +14,7 @@ use kernel::irp::Buffer;
 use kernel::per_cpu::PerCpu;
 use kernel::pool::PoolTag;
 use kernel::sync::{Event, EventKind, Mutex, SpinLock};
+use kernel::tracing::Recorder;
 use kernel::work_item::WorkItem;
 use kernel::{Result, utf16};
 
@@ -31,6 +34,8 @@ pub struct TestDriver {
     opened: AtomicU32,
     cleaned_up: AtomicU32,
     queues_at_unload: AtomicBool,
+    /// Last to go: everything else may have events.
+    recorder: Mutex<Option<Recorder>>,
 }
 
 impl Drop for TestDriver {
@@ -53,7 +58,7 @@ impl Drop for File {
     }
 }
 
-const CALLS: [Call<TestDriver>; 19] = calls::TABLE;
+const CALLS: [Call<TestDriver>; 20] = calls::TABLE;
 
 impl Driver for TestDriver {
     type File = File;
@@ -73,6 +78,7 @@ impl Driver for TestDriver {
             opened: AtomicU32::new(0),
             cleaned_up: AtomicU32::new(0),
             queues_at_unload: AtomicBool::new(false),
+            recorder: Mutex::try_new(TAG, None)?,
         })
     }
 
@@ -82,6 +88,14 @@ impl Driver for TestDriver {
     }
 
     fn ioctl(&self, file: &File, code: u32, buffer: &mut Buffer<'_>) -> Result<()> {
+        if let Some(recorder) = &*self.recorder.lock()
+            && let Some(result) = recorder.ioctl(code, buffer)
+        {
+            return result;
+        }
+        if code == protocol::TRACE_KINDS {
+            return tracing::kinds(self, file, buffer);
+        }
         ioctl::dispatch(&CALLS, self, file, code, buffer)
     }
 

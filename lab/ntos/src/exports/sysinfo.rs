@@ -10,6 +10,7 @@ use crate::guest::{self, set};
 use crate::machine::Machine;
 use crate::machine::current;
 use crate::resources::Held;
+use lab_verifier::RuleId;
 use nt::NTSTATUS;
 use nt::base::{BOOLEAN, GROUP_AFFINITY, GUID, PROCESSOR_NUMBER};
 use nt::irp::DEVICE_OBJECT;
@@ -43,7 +44,10 @@ exports! {
     }
     fn EtwUnregister(RegHandle: u64) -> NTSTATUS {
         let machine = current();
-        machine.must_hold(Held::EventProvider, RegHandle);
+        if !machine.resources.borrow_mut().drop_held(Held::EventProvider, RegHandle) {
+            machine.report(RuleId::EtwHandle, [RegHandle, 0, 0, 0], format!("{RegHandle:#x} is no provider of events of the driver"));
+            return STATUS_INVALID_HANDLE;
+        }
         machine.remove_provider(RegHandle);
         STATUS_SUCCESS
     }
