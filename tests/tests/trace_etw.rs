@@ -2,10 +2,12 @@
 
 use std::cell::{Cell, RefCell};
 use std::path::Path;
+use std::process::Command;
 use std::rc::Rc;
 
+use e2e::served::Served;
 use e2e::tmf::{self, Formats};
-use e2e::{driver_path, open};
+use e2e::{driver_path, open, program};
 use kernel_test_driver::protocol;
 use lab_dock::{Dock, Options, read_driver};
 use lab_image::{Image, Symbols};
@@ -420,4 +422,58 @@ fn a_session_without_threads_or_memory_gets_nothing_and_the_driver_goes_on() {
         let verdict = dock.finish();
         assert!(verdict.is_clean(), "call {n}: {verdict}");
     }
+}
+
+#[test]
+fn a_user_sees_the_messages_of_a_docked_driver() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = |name: &str| folder.path().join(name).display().to_string();
+    let served = Served::start(&["--etw", &path("log.etl"), "--etw-level", "4"]);
+    assert!(served.run("status").status.success());
+    served.end();
+    let driver = driver_path("wperf-driver").display().to_string();
+    let drydock = |words: &[&str]| {
+        let mut command = Command::new(program("drydock"));
+        let output = command.arg("trace").args(words).output();
+        let output = output.expect("drydock runs");
+        let errors = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(output.status.success(), "{errors}");
+        (String::from_utf8_lossy(&output.stdout).into_owned(), errors)
+    };
+    let (shown, counted) = drydock(&["--driver", &driver, "--etw", &path("log.etl")]);
+    assert!(counted.contains(" 0 without a format"), "{counted}");
+    let starts = shown
+        .lines()
+        .find(|line| line.contains(": started cores=4"));
+    let prefix = starts.and_then(|line| line.split_once(" [wperf-driver] "));
+    let (prefix, _) = prefix.expect("it began");
+    assert!(
+        prefix.starts_with('[') && prefix.contains("::20"),
+        "{prefix}"
+    );
+    assert!(shown.contains("opened session="), "{shown}");
+    // From the formats alone, it is the same.
+    drydock(&[
+        "--driver",
+        &driver,
+        "--as",
+        "tmf",
+        "-o",
+        &path("formats.tmf"),
+    ]);
+    let (again, _) = drydock(&["--etw", &path("log.etl"), "--tmf", &path("formats.tmf")]);
+    assert_eq!(again.lines().count(), shown.lines().count());
+    drydock(&[
+        "--driver",
+        &driver,
+        "--as",
+        "guids",
+        "-o",
+        &path("driver.ctl"),
+    ]);
+    let guids = std::fs::read_to_string(path("driver.ctl")).expect("it was written");
+    assert_eq!(
+        guids,
+        "6f0d8f5e-3f0c-4b57-9d3a-5c1c0b9a7e21 WperfDriver\r\n"
+    );
 }

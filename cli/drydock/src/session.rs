@@ -76,6 +76,7 @@ impl SessionArguments {
             file: path.display().to_string(),
             processors: u32::try_from(machine.cpu_count())?,
             build: lab_ntos::WINDOWS_BUILD,
+            mhz: host_mhz().unwrap_or(1).max(1),
             start: machine.wall_time(),
         };
         let log = Rc::new(RefCell::new(Log {
@@ -102,6 +103,14 @@ impl SessionArguments {
             path: path.clone(),
         }))
     }
+}
+
+/// Rate of the host's processors, as it says.
+fn host_mhz() -> Option<u32> {
+    let text = std::fs::read_to_string("/proc/cpuinfo").ok()?;
+    let line = text.lines().find(|line| line.starts_with("cpu MHz"))?;
+    let (_, rate) = line.split_once(':')?;
+    rate.trim().split('.').next()?.parse().ok()
 }
 
 /// The provider that a driver file names.

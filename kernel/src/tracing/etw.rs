@@ -223,10 +223,11 @@ impl State {
 
     /// No session wants events any more: what is there is relayed before this returns.
     fn end(&self) {
+        let mut thread = self.thread.lock();
         select_for(Wish::Session, 0, 0);
-        let thread = self.thread.lock().take();
         self.stop.set();
-        drop(thread);
+        // Waits for its last round.
+        *thread = None;
         self.logger.store(0, Ordering::Release);
     }
 }

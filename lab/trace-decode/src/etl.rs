@@ -41,6 +41,8 @@ pub struct About {
     pub processors: u32,
     /// Build of Windows.
     pub build: u32,
+    /// Rate of the processors. Units: MHz, at least 1: readers divide by it.
+    pub mhz: u32,
     /// When it began. Units: 100 ns since 1601.
     pub start: u64,
 }
@@ -189,7 +191,16 @@ impl<W: Write + Seek> Writer<W> {
         record.extend(about.build.to_le_bytes());
         record.extend(about.processors.to_le_bytes());
         record.extend(end.to_le_bytes());
-        for number in [RESOLUTION, 0, MODE_SEQUENTIAL, self.written, 1, 8, lost, 0] {
+        for number in [
+            RESOLUTION,
+            0,
+            MODE_SEQUENTIAL,
+            self.written,
+            1,
+            8,
+            lost,
+            about.mhz,
+        ] {
             record.extend(number.to_le_bytes());
         }
         // Pointers to the names, time zone: none, as all times are UTC.
@@ -287,6 +298,7 @@ mod tests {
             file: "lab.etl".into(),
             processors: 4,
             build: 26100,
+            mhz: 2500,
             start: 133_000_000_000_000_000,
         }
     }

@@ -45,7 +45,7 @@ exports! {
     fn EtwUnregister(RegHandle: u64) -> NTSTATUS {
         let machine = current();
         if !machine.resources.borrow_mut().drop_held(Held::EventProvider, RegHandle) {
-            machine.report(RuleId::EtwHandle, [RegHandle, 0, 0, 0], format!("{RegHandle:#x} is no provider of events of the driver"));
+            machine.report(RuleId::EtwHandle, [0, RegHandle, 0, 0], format!("{RegHandle:#x} is no provider of events of the driver"));
             return STATUS_INVALID_HANDLE;
         }
         machine.remove_provider(RegHandle);

@@ -47,8 +47,8 @@ super::pairs! {
     "lookaside-left": Plain lookaside_left, lookaside_deleted;
     "resource-left": Plain resource_left, resource_deleted;
     "wmi-left": With wmi_left, wmi_deregistered;
-    "etw-left": Plain provider_left, provider_withdrawn;
-    "etw-handle": Plain provider_withdrawn_twice, provider_withdrawn;
+    "etw-left": Plain etw_left, etw_withdrawn;
+    "etw-handle": Plain etw_handle, etw_withdrawn;
     "shutdown-notification-left": With shutdown_notification_left, shutdown_notification_withdrawn;
     "remove-lock-left": Plain remove_lock_left, remove_lock_released;
     "process-left-attached": Plain process_left_attached, process_detached;
@@ -276,16 +276,16 @@ unsafe fn register_provider() -> u64 {
 }
 
 #[inline(never)]
-unsafe fn provider_left() {
+unsafe fn etw_left() {
     keep(unsafe { register_provider() });
 }
 
-unsafe fn provider_withdrawn() {
+unsafe fn etw_withdrawn() {
     unsafe { keep(EtwUnregister(register_provider())) }
 }
 
 #[inline(never)]
-unsafe fn provider_withdrawn_twice() {
+unsafe fn etw_handle() {
     unsafe {
         let handle = register_provider();
         keep(EtwUnregister(handle));
