@@ -9,7 +9,7 @@ use trace_decode::etl;
 use trace_decode::formats::{self, Formats};
 use trace_decode::message::Message;
 
-/// Writes a line for each message of a log, with the prefix of tracefmt.
+/// Writes a line for each message of a log, in the order of time, with the prefix of tracefmt.
 pub(super) fn show(log: &Path, formats: &Formats, output: Option<&Path>) -> anyhow::Result<()> {
     let place = || log.display().to_string();
     let bytes = std::fs::read(log).with_context(|| format!("cannot read {}", place()))?;
@@ -22,10 +22,13 @@ pub(super) fn show(log: &Path, formats: &Formats, output: Option<&Path>) -> anyh
     };
     let mut to = BufWriter::new(to);
     let (mut shown, mut unknown) = (0u64, 0u64);
-    for record in records {
-        let Some(message) = Message::parse(record.bytes) else {
-            continue;
-        };
+    let messages = records
+        .into_iter()
+        .filter_map(|record| Some((record.processor, Message::parse(record.bytes)?)));
+    let mut messages: Vec<_> = messages.collect();
+    // Buffers are of one processor each.
+    messages.sort_by_key(|(_, message)| (message.time, message.sequence));
+    for (processor, message) in messages {
         let Some(format) = formats.of(&message) else {
             unknown += 1;
             continue;
@@ -34,8 +37,7 @@ pub(super) fn show(log: &Path, formats: &Formats, output: Option<&Path>) -> anyh
         let [thread, process] = message.sender.unwrap_or_default();
         writeln!(
             to,
-            "[{}]{process:04X}.{thread:04X}::{} [{}] {text}",
-            record.processor,
+            "[{processor}]{process:04X}.{thread:04X}::{} [{}] {text}",
             formats::time(message.time.unwrap_or(0)),
             format.program,
         )?;
