@@ -10,7 +10,7 @@
 //! | [`per_cpu`] | a value, a DPC and a timer per processor; running code on chosen processors |
 //! | [`processor`], [`counters`] | processors, PMU registers, reservation of hardware counters |
 //! | [`time`], [`process`], [`routine`] | clocks, the current process, routines that may be absent |
-//! | [`tracing`] | the recorder of a driver's events, and how clients read it |
+//! | [`tracing`] | the recorder of a driver's events, how clients read it, and how it goes out through ETW |
 //! | [`debug`] | notes for the kernel debugger |
 //!
 //! Everything that comes in pairs is a guard. What the kernel may call back is waited for when it is
@@ -42,6 +42,7 @@ pub mod routine;
 mod runtime;
 pub mod security;
 pub mod sync;
+mod thread;
 pub mod time;
 pub mod tracing;
 pub mod work_item;

@@ -5,10 +5,12 @@
 //!                    ▲                  │
 //!  client ─▶ Select, Switch       Read ─┘                   (here; PASSIVE_LEVEL)
 //! ```
-//! A client keeps its own place in every ring, so any number may read, and may die.
+//! A client keeps its own place in every ring, so any number may read, and may die. Sessions of ETW get
+//! the same events through `etw`.
 #![expect(unsafe_code, reason = "owns the memory of the rings")]
 
 mod dump;
+mod etw;
 
 use crate::irp::Buffer;
 use crate::per_cpu::thread::Raised;
@@ -45,6 +47,7 @@ pub struct Recorder {
     places: PoolBox<[Place]>,
     slots: usize,
     mode: AtomicU32,
+    provider: Option<etw::Provider>,
     _records: Records,
 }
 
@@ -94,6 +97,7 @@ impl Recorder {
             places,
             slots,
             mode: AtomicU32::new(Mode::Overwrite as u32),
+            provider: None,
             _records: records,
         };
         this.publish()?;
@@ -114,6 +118,20 @@ impl Recorder {
             }
         }
         Ok(())
+    }
+
+    /// Lets events go out through ETW in the form of WPP, to sessions that want those of this driver:
+    /// `recorder.relay(TAG, trace::provider!("Name", "control-guid"))`.
+    ///
+    /// Where that cannot be had, events are recorded as ever, and one of them says so.
+    ///
+    /// IRQL: `PASSIVE_LEVEL`.
+    pub fn relay(&mut self, tag: PoolTag, control: [u8; 16]) {
+        // SAFETY: the rings stay in the pool, and are dropped after the provider: see `drop`.
+        match unsafe { etw::Provider::try_new(tag, control, NonNull::from(&*self.rings)) } {
+            Ok(provider) => self.provider = Some(provider),
+            Err(status) => etw::say_absent(status),
+        }
     }
 
     /// Records what is at most at this level, and of one of these flags; nothing else.
@@ -197,6 +215,7 @@ impl Drop for Recorder {
     /// IRQL: `PASSIVE_LEVEL`.
     #[inline]
     fn drop(&mut self) {
+        self.provider = None;
         recorder::select(0, 0);
         recorder::withdraw();
     }

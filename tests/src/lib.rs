@@ -4,6 +4,7 @@
 pub mod flavours;
 pub mod scene;
 pub mod served;
+pub mod tmf;
 pub mod wperf;
 
 use std::path::{Path, PathBuf};

@@ -363,7 +363,7 @@ fn a_machine_without_counters_lends_none() {
 #[test]
 fn what_a_call_expects_is_checked_before_it_runs() {
     let lab = Lab::new(options(0));
-    let unknown = protocol::DROP_TICKING + 4;
+    let unknown = protocol::TRACE_KINDS + 4;
     assert_eq!(lab.status(unknown, &[], 64), STATUS_INVALID_DEVICE_REQUEST);
     let not_buffered = protocol::FILES | 3;
     assert_eq!(

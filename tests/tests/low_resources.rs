@@ -57,10 +57,9 @@ fn a_load_that_fails_anywhere_leaves_nothing_and_the_next_one_works() {
             "resource {n}"
         );
     }
-    assert!(
-        failed * 2 > calls,
-        "{failed} of {calls} failures were noticed"
-    );
+    // Rings take two, going out through ETW six: what the driver does without.
+    const OF_TRACING: u64 = 8;
+    assert_eq!(calls - failed, OF_TRACING, "of {calls}");
 }
 
 fn events() -> Vec<AssignEvent> {

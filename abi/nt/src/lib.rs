@@ -33,6 +33,7 @@ pub mod crt;
 pub mod crt_text;
 pub mod data;
 pub mod dbg;
+pub mod etw;
 pub mod ex;
 pub mod hal;
 pub mod interrupt;
@@ -84,6 +85,7 @@ pub fn contracts() -> impl Iterator<Item = &'static Contract> {
         zw::CONTRACTS,
         hal::CONTRACTS,
         dbg::CONTRACTS,
+        etw::CONTRACTS,
         cm::CONTRACTS,
         #[cfg(not(windows))]
         crt::CONTRACTS,

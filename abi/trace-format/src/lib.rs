@@ -4,6 +4,8 @@
 //! |---|---|
 //! | [`slot`] | a ring's slots: the events as they are recorded |
 //! | [`site`] | section `PAGETRC` of the driver file: what the events mean |
+//! | [`view`] | the same, read where it lies |
+//! | [`wpp`] | events as they go out through ETW |
 //! | [`request`] | device controls that start, choose and read |
 //! | [`dump`] | the recorder's memory in a crash dump |
 //!
@@ -21,6 +23,8 @@ pub mod dump;
 pub mod request;
 pub mod site;
 pub mod slot;
+pub mod view;
+pub mod wpp;
 
 pub use site::{Form, Heat, Kind, Level};
 pub use slot::Slot;

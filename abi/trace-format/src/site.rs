@@ -2,6 +2,7 @@
 //!
 //! ```text
 //!  PAGETRC$a   directory     where the rest is
+//!  PAGETRC$b   provider      in whose name events go out through ETW, if they do
 //!  PAGETRC$d   descriptions  one for each call of a macro in the source
 //!  PAGETRC$m   events        one for each copy of it in the machine code
 //!  PAGETRC$n   tests         one for each copy of the test whether it is switched on
@@ -22,7 +23,7 @@ pub const SITE_MAGIC: [u8; 4] = *b"SITE";
 pub const VERSION: u32 = 1;
 
 /// Name of the section with directory, descriptions and records. The kernel may page out what begins with
-/// `PAGE`, and nothing in the driver reads it.
+/// `PAGE`, and only the relay to ETW reads it, at `PASSIVE_LEVEL`.
 pub const SECTION: &str = "PAGETRC";
 
 /// Name of the section with the switches.
@@ -72,7 +73,7 @@ pub struct Test {
     pub code: U32,
 }
 
-/// Bytes of a switch: whether it is on, [level](Level), bit of the flag, 0.
+/// Bytes of a switch: who wants it (on unless 0), [level](Level), bit of the flag, 0.
 pub const SWITCH_BYTES: usize = 4;
 
 /// How much it matters; lower matters more.

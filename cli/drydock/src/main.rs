@@ -12,6 +12,7 @@ mod provided;
 mod rules;
 mod run;
 mod serve;
+mod session;
 mod supervise;
 mod trace;
 mod worker;

@@ -12,6 +12,7 @@ use lab_ntos::ClockKind;
 
 use crate::dock_options::{MachineArguments, Pmu};
 use crate::exit::BrokenRules;
+use crate::session::SessionArguments;
 
 /// What `drydock serve` takes.
 #[derive(Debug, Args)]
@@ -29,6 +30,8 @@ pub(crate) struct Arguments {
     pmu: Pmu,
     #[command(flatten)]
     machine: MachineArguments,
+    #[command(flatten)]
+    session: SessionArguments,
 }
 
 /// Runs the command.
@@ -49,6 +52,7 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
             }
         });
     }
+    let session = arguments.session.begin(&dock, &arguments.driver)?;
     let (stop, trigger) = UnixStream::pair().context("cannot make a pipe")?;
     ctrlc::set_handler(move || {
         // A second signal finds the pipe full or closed: the first is enough.
@@ -67,6 +71,9 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
     };
     let ended = serve(dock, &listener, until, &stop)?;
     eprintln!("{name}: {} requests; {}", ended.requests, ended.verdict);
+    if let Some(session) = session {
+        session.finish()?;
+    }
     if ended.verdict.is_clean() {
         Ok(())
     } else {

@@ -2,6 +2,7 @@
 
 mod dump;
 mod live;
+mod messages;
 mod output;
 
 use std::io::IsTerminal;
@@ -13,6 +14,7 @@ use clap::{Args, ValueEnum};
 use lab_client::socket::SocketPath;
 use lab_image::{Image, Symbols, SymbolsError};
 use trace_decode::filter::Condition;
+use trace_decode::formats::Formats;
 use trace_decode::stream::File;
 use trace_decode::{Catalogue, Filter, Stream, tmf};
 use trace_format::Level;
@@ -27,8 +29,14 @@ pub(crate) struct Arguments {
     /// A trace that `--write` made, or a crash dump; without it, the docked driver is asked.
     file: Option<PathBuf>,
     /// The driver file, with its PDB beside it.
-    #[arg(long)]
-    driver: PathBuf,
+    #[arg(long, required_unless_present = "tmf")]
+    driver: Option<PathBuf>,
+    /// Show the messages of an event trace log, as `drydock serve --etw` writes one.
+    #[arg(long, value_name = "LOG", conflicts_with_all = ["file", "follow", "for", "command", "write"])]
+    etw: Option<PathBuf>,
+    /// The formats of the messages; without them, those that the driver file gives.
+    #[arg(long, value_name = "FILE", requires = "etw")]
+    tmf: Option<PathBuf>,
     /// Go on until interrupted, or until the command at the end has ended.
     #[arg(long, conflicts_with = "file")]
     follow: bool,
@@ -112,7 +120,8 @@ Examples:
   drydock trace --driver wperf-driver.sys --follow
   drydock trace --driver wperf-driver.sys --level warning -- wperf stat -e cycles -c 0 -- sleep 1
   drydock trace --driver wperf-driver.sys --for 2 --as perfetto -o trace.pftrace
-  drydock trace MEMORY.DMP --driver wperf-driver.sys";
+  drydock trace MEMORY.DMP --driver wperf-driver.sys
+  drydock trace --driver wperf-driver.sys --etw log.etl";
 
 fn level(text: &str) -> Result<Level, String> {
     let known = Level::ALL
@@ -130,19 +139,30 @@ fn seconds(text: &str) -> Result<Duration, String> {
 
 /// Runs the command.
 pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
-    let (image, catalogue) = catalogue(&arguments.driver)?;
-    if arguments.shown.form == Form::Tmf {
-        return formats(arguments, &catalogue);
+    if let Some(log) = &arguments.etw {
+        return messages::show(
+            log,
+            &formats_for_log(arguments)?,
+            arguments.shown.output.as_deref(),
+        );
+    }
+    let driver = arguments.driver.as_deref().context("no driver file")?;
+    let (image, catalogue) = catalogue(driver)?;
+    match arguments.shown.form {
+        Form::Tmf => return put(arguments, &tmf::tmf(&catalogue, &stem(driver))?),
+        Form::Guids => return put(arguments, &tmf::guids(&catalogue)?),
+        _ => {}
     }
     let filter = arguments.wanted.filter();
     let output = arguments.shown.open()?;
     match &arguments.file {
         Some(file) => decode(file, &catalogue, &filter, output),
-        None => follow(arguments, &image, &catalogue, &filter, output),
+        None => follow(arguments, driver, &image, &catalogue, &filter, output),
     }
 }
 
-fn catalogue(driver: &Path) -> anyhow::Result<(Image, Catalogue)> {
+/// What a driver file says of its events.
+pub(crate) fn catalogue(driver: &Path) -> anyhow::Result<(Image, Catalogue)> {
     let bytes =
         std::fs::read(driver).with_context(|| format!("cannot read {}", driver.display()))?;
     let image = Image::parse(&bytes).with_context(|| driver.display().to_string())?;
@@ -158,14 +178,37 @@ fn catalogue(driver: &Path) -> anyhow::Result<(Image, Catalogue)> {
     Ok((image, catalogue))
 }
 
-fn formats(arguments: &Arguments, catalogue: &Catalogue) -> anyhow::Result<()> {
-    let stem = arguments.driver.file_stem().unwrap_or_default();
-    let formats = tmf::tmf(catalogue, &stem.to_string_lossy())?;
+/// The name of a driver, by its file.
+fn stem(driver: &Path) -> String {
+    let stem = driver.file_stem().unwrap_or_default();
+    stem.to_string_lossy().into_owned()
+}
+
+/// The formats of a log's messages.
+fn formats_for_log(arguments: &Arguments) -> anyhow::Result<Formats> {
+    let (text, from) = match (&arguments.tmf, &arguments.driver) {
+        (Some(path), _) => {
+            let read = std::fs::read_to_string(path);
+            let text = read.with_context(|| format!("cannot read {}", path.display()))?;
+            (text, path.display().to_string())
+        }
+        (None, Some(driver)) => {
+            let (_, catalogue) = catalogue(driver)?;
+            let written = tmf::tmf(&catalogue, &stem(driver))?;
+            (written.text, written.name)
+        }
+        (None, None) => bail!("say --tmf or --driver"),
+    };
+    Formats::parse(&text).context(from)
+}
+
+/// Writes a file for tools of Windows.
+fn put(arguments: &Arguments, written: &tmf::Written) -> anyhow::Result<()> {
     let path = match &arguments.shown.output {
         Some(path) => path.clone(),
-        None => PathBuf::from(&formats.name),
+        None => PathBuf::from(&written.name),
     };
-    std::fs::write(&path, &formats.text)
+    std::fs::write(&path, &written.text)
         .with_context(|| format!("cannot write {}", path.display()))?;
     println!("{}", path.display());
     Ok(())
@@ -192,19 +235,15 @@ fn decode(
 
 fn follow(
     arguments: &Arguments,
+    driver: &Path,
     image: &Image,
     catalogue: &Catalogue,
     filter: &Filter,
     mut output: Output,
 ) -> anyhow::Result<()> {
-    let stem = arguments
-        .driver
-        .file_stem()
-        .unwrap_or_default()
-        .to_string_lossy();
     let path = match &arguments.socket {
         Some(path) => SocketPath::Given(path.clone()),
-        None => SocketPath::of_driver(&stem)?,
+        None => SocketPath::of_driver(&stem(driver))?,
     };
     let device = match &arguments.device {
         Some(device) => device.clone(),

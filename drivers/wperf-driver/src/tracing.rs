@@ -17,9 +17,14 @@ pub(crate) const COUNTING: Flag = Flag::new(3, "COUNTING");
 /// Slots of a ring: 8 KiB, twice for each processor.
 const SLOTS: usize = 256;
 
-/// A flight recorder of the cold paths, from the beginning; `None` where it cannot be had.
+/// A flight recorder of the cold paths, from the beginning, whose events sessions of ETW can have, too;
+/// `None` where it cannot be had.
 pub(crate) fn begin() -> Option<Recorder> {
-    let recorder = Recorder::try_new(TAG, SLOTS).ok()?;
+    let mut recorder = Recorder::try_new(TAG, SLOTS).ok()?;
     recorder.select(Level::Information, u32::MAX);
+    recorder.relay(
+        TAG,
+        trace::provider!("WperfDriver", "6f0d8f5e-3f0c-4b57-9d3a-5c1c0b9a7e21"),
+    );
     Some(recorder)
 }

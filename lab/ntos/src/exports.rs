@@ -17,6 +17,7 @@ mod crt;
 mod crt_text;
 pub(crate) mod data;
 mod dbg;
+mod etw;
 pub(crate) mod ex;
 mod hal;
 pub(crate) mod hal_dispatch;
@@ -59,6 +60,7 @@ pub(crate) fn all() -> impl Iterator<Item = Export> {
         .chain(zw::exports())
         .chain(hal::exports())
         .chain(dbg::exports())
+        .chain(etw::exports())
         .chain(cm::exports())
         .chain(crt::exports())
         .chain(pnp::exports())

@@ -9,6 +9,7 @@
 //! - time and waiting: `clock`, `timer`, `dpc`, `interrupt`, `wait`, `affinity`, `latency`
 //! - at one instruction: `step`
 //! - memory and objects: `memory`, `pool`, `paged`, `buffers`, `user`, `mdl`, `object`, `process`, `security`, `registry`, `resources`
+//! - event tracing: `etw`
 //! - locks: `locks`, `locks::order`
 //! - requests: `irp`, `request`, `disclosure`, `driver`, `integrity`
 //! - when things go wrong: `fault`, `seh`, `emulate`, `unwind`, `locate`
@@ -29,6 +30,7 @@ mod dpc;
 mod driver;
 mod dump;
 mod emulate;
+mod etw;
 mod exports;
 mod fault;
 mod fiber;
@@ -75,6 +77,7 @@ mod watchdog;
 pub use clock::ClockKind;
 pub use driver::{Driver, DriverFile, Footprint, LoadError, Loaded};
 pub use dump::DumpError;
+pub use etw::{Message, Sink, TraceSession, Traced};
 pub use findings::Stopped;
 pub use gate::catch_system_calls;
 pub use interrupt::{LineError, Sources};
@@ -85,6 +88,7 @@ pub use pnp::{DeviceNode, SystemPower};
 pub use pool::{Guard, PoolLevel};
 pub use request::{Client, Completion, FileId, Request, UserAddresses};
 pub use security::Privilege;
+pub use shared_page::BUILD as WINDOWS_BUILD;
 pub use step::{Action, Event, Hit, MOST_COUNTED, Plan, Steps};
 pub use survey::{Device, Survey};
 pub use watchdog::Limits;

@@ -11,6 +11,7 @@ use nt::ke::KIRQL;
 use crate::buffers::Buffers;
 use crate::clock::{Clock, ClockKind};
 use crate::cpu::Cpu;
+use crate::etw::Tracing;
 use crate::fault;
 use crate::files::Files;
 use crate::findings::{Found, Stopped};
@@ -151,6 +152,7 @@ pub struct Machine {
     pub(crate) resources: RefCell<Resources>,
     pub(crate) locks: Locks,
     pub(crate) services: RefCell<Services>,
+    pub(crate) tracing: RefCell<Tracing>,
     /// Address of the bus driver's object; 0 before the first device.
     pub(crate) bus: Cell<u64>,
     /// Whether a loaded driver reads times from the shared page.
@@ -246,6 +248,7 @@ impl Machine {
             resources: RefCell::default(),
             locks: Locks::default(),
             services: RefCell::default(),
+            tracing: RefCell::default(),
             bus: Cell::new(0),
             shares_page: Cell::new(false),
             cancel_lock: Box::default(),
@@ -305,6 +308,11 @@ impl Machine {
     /// Nanoseconds since the machine booted.
     pub fn now_ns(&self) -> u64 {
         self.clock.now_ns()
+    }
+
+    /// Wall time of the machine. Units: 100 ns since 1601.
+    pub fn wall_time(&self) -> u64 {
+        self.clock.filetime()
     }
 
     /// Lets time pass: jumps in virtual time, sleeps in host time; timers fire on the way.

@@ -66,6 +66,7 @@ impl Held {
             Self::LookasideList => RuleId::LookasideLeft,
             Self::Resource => RuleId::ResourceLeft,
             Self::WmiProvider => RuleId::WmiLeft,
+            Self::EventProvider => RuleId::EtwLeft,
             Self::AttachedProcess => RuleId::ProcessLeftAttached,
             Self::BugCheckCallback | Self::BugCheckReasonCallback => RuleId::BugCheckCallbackLeft,
             _ => RuleId::RegistrationLeft,

@@ -19,7 +19,7 @@ const TICK_COUNT: u64 = 0x320;
 const ACTIVE_PROCESSOR_COUNT: u64 = 0x3C0;
 
 /// The version of Windows that the lab says it is: 11, 24H2.
-pub(crate) const BUILD: u32 = 26100;
+pub const BUILD: u32 = 26100;
 
 /// Address of the page; one per process, its times those of the machine that ran last.
 pub(crate) fn address() -> u64 {

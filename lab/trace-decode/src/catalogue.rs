@@ -7,6 +7,7 @@ use std::sync::Arc;
 use lab_image::{Image, Symbols, SymbolsError, statics};
 use trace_format::request::Information;
 use trace_format::site::{self, Description, Directory, Kind, Level};
+use trace_format::wpp::{Item, PROVIDER_MAGIC};
 use trace_format::{Form, Heat};
 use zerocopy::FromBytes;
 
@@ -49,6 +50,19 @@ pub struct Field {
     pub bits: u8,
     /// Names of its values.
     pub names: Vec<(u64, String)>,
+}
+
+impl Field {
+    /// How it goes out through ETW.
+    #[must_use]
+    pub fn item(&self) -> Item {
+        let names = self.names.iter();
+        Item::of(
+            self.kind,
+            self.bits,
+            names.map(|(value, name)| (*value, name.as_bytes())),
+        )
+    }
 }
 
 /// One copy of a site in the machine code.
@@ -145,10 +159,20 @@ impl Hasher for IdHasher {
     }
 }
 
+/// In whose name a driver's events go out through ETW.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Provider {
+    /// Control GUID, as it lies in memory.
+    pub control: [u8; 16],
+    /// Its name.
+    pub name: String,
+}
+
 /// All sites of a driver file.
 #[derive(Clone, Debug)]
 pub struct Catalogue {
     sites: Sites,
+    provider: Option<Provider>,
     switches: Vec<Switch>,
     build: Build,
 }
@@ -184,6 +208,7 @@ impl Catalogue {
         let sites = sites.into_iter().map(|site| (site.id, Arc::new(site)));
         Self {
             sites: sites.collect(),
+            provider: None,
             switches: Vec::new(),
             build,
         }
@@ -207,6 +232,12 @@ impl Catalogue {
     #[must_use]
     pub fn switches(&self) -> &[Switch] {
         &self.switches
+    }
+
+    /// In whose name its events go out through ETW, if they do.
+    #[must_use]
+    pub fn provider(&self) -> Option<&Provider> {
+        self.provider.as_ref()
     }
 
     /// Which build it is.
@@ -265,6 +296,17 @@ impl<'a> Reader<'a> {
         Ok((0..count).map_while(move |index| Some((from + index * size, cursor.record()?))))
     }
 
+    /// What stands behind the directory.
+    fn provider(&self) -> Option<Provider> {
+        let mut cursor = Cursor(self.bytes.get(size_of::<Directory>()..)?);
+        if cursor.bytes(8)? != PROVIDER_MAGIC {
+            return None;
+        }
+        let control = cursor.bytes(16)?.try_into().ok()?;
+        let name = cursor.text()?;
+        Some(Provider { control, name })
+    }
+
     fn catalogue(&self, build: Build) -> Result<Catalogue, CatalogueError> {
         let malformed = |what, rva| CatalogueError::Malformed { what, rva };
         let directory: Directory = Cursor(self.bytes)
@@ -296,6 +338,7 @@ impl<'a> Reader<'a> {
         }
         Ok(Catalogue {
             sites,
+            provider: self.provider(),
             switches,
             build,
         })

@@ -20,6 +20,11 @@ impl<'a> Cursor<'a> {
         Some(u16::from_le_bytes(bytes))
     }
 
+    pub(crate) fn u32(&mut self) -> Option<u32> {
+        let bytes = self.bytes(4)?.try_into().ok()?;
+        Some(u32::from_le_bytes(bytes))
+    }
+
     pub(crate) fn u64(&mut self) -> Option<u64> {
         let bytes = self.bytes(8)?.try_into().ok()?;
         Some(u64::from_le_bytes(bytes))

@@ -7,6 +7,7 @@
 //! | [`dump`] | the same in crash dumps |
 //! | [`value`] | what an event carries |
 //! | [`filter`] | which events are wanted |
+//! | [`etl`], [`message`], [`formats`] | what went out through ETW: the file, its messages, their formats |
 //! | [`text`], [`json`], [`perfetto`], [`statistics`], [`tmf`] | what they become |
 //!
 //! Whatever the bytes are, the answer is events or an error.
@@ -15,8 +16,11 @@
 pub mod catalogue;
 mod cursor;
 pub mod dump;
+pub mod etl;
 pub mod filter;
+pub mod formats;
 pub mod json;
+pub mod message;
 pub mod perfetto;
 pub mod statistics;
 pub mod stream;

@@ -37,6 +37,26 @@ pub fn short(function: &str) -> String {
     plain[start.map_or(0, |(at, _)| at + 2)..].to_owned()
 }
 
+/// What an event says before its arguments: where, and in words.
+#[must_use]
+pub fn headline(site: &Site) -> String {
+    let mark = match site.form {
+        Form::Message => "",
+        Form::Enter => "> ",
+        Form::Exit | Form::ScopeExit => "< ",
+    };
+    let mut line = format!("{mark}{}", short(&site.function));
+    for caller in &site.callers {
+        line += " < ";
+        line += &short(caller);
+    }
+    if site.form == Form::Message {
+        line += ": ";
+        line += &site.text;
+    }
+    line
+}
+
 impl Printer {
     /// Writes an event.
     ///
@@ -72,25 +92,13 @@ impl Printer {
         } else {
             ("", "")
         };
-        let mark = match site.form {
-            Form::Message => "",
-            Form::Enter => "> ",
-            Form::Exit | Form::ScopeExit => "< ",
-        };
         write!(
             to,
-            " {on}{:<11}{off} {:<8} {mark}{}",
+            " {on}{:<11}{off} {:<8} {}",
             site.level.name(),
             site.flag_name,
-            short(&site.function)
-        )?;
-        for caller in &site.callers {
-            write!(to, " < {}", short(caller))?;
-        }
-        if site.form == Form::Message {
-            write!(to, ": {}", site.text)?;
-        }
-        Ok(())
+            headline(site)
+        )
     }
 
     /// Writes a loss.

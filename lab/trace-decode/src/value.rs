@@ -45,7 +45,7 @@ impl fmt::Display for Value {
             Self::Bool(value) => write!(f, "{value}"),
             Self::Named(_, name) => f.write_str(name),
             Self::Guid(bytes) => guid(f, bytes),
-            Self::Text(text, is_cut) => write!(f, "{:?}{}", text, cut(is_cut)),
+            Self::Text(text, is_cut) => write!(f, "{:?}", format!("{text}{}", cut(is_cut))),
             Self::Bytes(bytes, is_cut) => {
                 for byte in bytes {
                     write!(f, "{byte:02x}")?;
@@ -128,18 +128,24 @@ fn status(word: u64, bits: u8) -> Value {
     }
 }
 
+/// Names of SCSI statuses.
+///
 /// Source: SAM-6 §5.3.1, status codes.
+pub(crate) const SCSI_STATUSES: [(u64, &str); 8] = [
+    (0x00, "GOOD"),
+    (0x02, "CHECK CONDITION"),
+    (0x04, "CONDITION MET"),
+    (0x08, "BUSY"),
+    (0x18, "RESERVATION CONFLICT"),
+    (0x28, "TASK SET FULL"),
+    (0x30, "ACA ACTIVE"),
+    (0x40, "TASK ABORTED"),
+];
+
 fn scsi_status(word: u64, bits: u8) -> Value {
-    let name = match word {
-        0x00 => "GOOD",
-        0x02 => "CHECK CONDITION",
-        0x04 => "CONDITION MET",
-        0x08 => "BUSY",
-        0x18 => "RESERVATION CONFLICT",
-        0x28 => "TASK SET FULL",
-        0x30 => "ACA ACTIVE",
-        0x40 => "TASK ABORTED",
-        _ => return Value::Hex(word, bits),
-    };
-    Value::Named(word, name.to_owned())
+    let known = SCSI_STATUSES.iter().find(|(value, _)| *value == word);
+    match known {
+        Some((_, name)) => Value::Named(word, (*name).to_owned()),
+        None => Value::Hex(word, bits),
+    }
 }

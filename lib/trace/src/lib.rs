@@ -19,6 +19,7 @@
 //! | [`site`] | descriptions, which stay in the driver file |
 //! | [`thunk`] | what a site runs when it is switched on |
 //! | [`ring`] | where events go, whoever interrupts whom |
+//! | [`relay`], [`payload`], [`provider`] | what goes out through ETW, and in whose name |
 //! | `host` | a thread of Linux as a processor, for tests and benchmarks |
 //! | [`recorder`] | the rings and switches of this driver |
 //!
@@ -41,7 +42,10 @@ pub mod debug;
 #[cfg(all(target_arch = "x86_64", target_os = "linux", not(miri)))]
 pub mod host;
 mod macros;
+pub mod payload;
+pub mod provider;
 pub mod recorder;
+pub mod relay;
 pub mod ring;
 mod sections;
 pub mod site;
@@ -49,6 +53,7 @@ pub mod thunk;
 
 pub use argument::{Argument, ControlCode, Guid, Hex, Irp, Pointer, ScsiStatus, Srb, Words};
 pub use nt::status::NTSTATUS;
+pub use sections::metadata;
 pub use site::{Field, Flag, Site};
 pub use trace_format as format;
 

@@ -196,10 +196,28 @@ pub struct Switch {
 
 const _: () = assert!(size_of::<Switch>() == SWITCH_BYTES);
 
+/// Who wants an event: a switch is on while anybody does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Wish {
+    /// Whoever reads the rings.
+    Recorder = 1,
+    /// A session of ETW.
+    Session = 2,
+}
+
 impl Switch {
-    /// Switches the copy on or off.
+    /// Switches the copy on or off for whoever reads the rings.
     pub fn set(&self, on: bool) {
-        self.on.store(on.into(), Ordering::Relaxed);
+        self.set_for(Wish::Recorder, on);
+    }
+
+    /// Switches the copy on or off, for one of those who may want it.
+    pub fn set_for(&self, wish: Wish, on: bool) {
+        if on {
+            self.on.fetch_or(wish as u8, Ordering::Relaxed);
+        } else {
+            self.on.fetch_and(!(wish as u8), Ordering::Relaxed);
+        }
     }
 
     /// Whether it is on.
@@ -224,10 +242,16 @@ pub fn switches() -> &'static [Switch] {
     unsafe { core::slice::from_raw_parts(first, count) }
 }
 
-/// Switches on what a selection has, and all else off.
+/// Switches on what a selection has, and all else off, for whoever reads the rings.
 #[inline]
 pub fn select(level: u32, flags: u32) {
+    select_for(Wish::Recorder, level, flags);
+}
+
+/// Switches on what a selection has, and all else off, for one of those who may want it.
+#[inline]
+pub fn select_for(wish: Wish, level: u32, flags: u32) {
     for switch in switches() {
-        switch.set(switch.is_selected(level, flags));
+        switch.set_for(wish, switch.is_selected(level, flags));
     }
 }

@@ -5,6 +5,7 @@
 )]
 
 use crate::recorder::Switch;
+use trace_format::view::SectionView;
 
 #[cfg(all(windows, any(flavour = "cold", flavour = "all")))]
 core::arch::global_asm!(
@@ -33,6 +34,7 @@ core::arch::global_asm!(
     ".popsection",
     ".pushsection PAGETRC$z,\"dr\"",
     ".p2align 2",
+    ".globl drydock_trace_tests_end",
     "drydock_trace_tests_end:",
     ".long 0",
     ".popsection",
@@ -92,4 +94,31 @@ pub(crate) fn switches() -> (*const Switch, *const Switch) {
         .as_ptr()
         .cast_const();
     (nothing, nothing)
+}
+
+/// The events of this driver as its file describes them; `None` if there are none. They may be paged out.
+///
+/// IRQL: `PASSIVE_LEVEL`.
+#[cfg(all(windows, any(flavour = "cold", flavour = "all")))]
+#[must_use]
+pub fn metadata() -> Option<SectionView<'static>> {
+    unsafe extern "C" {
+        safe static __ImageBase: u8;
+        safe static drydock_trace_directory: u8;
+        safe static drydock_trace_tests_end: u8;
+    }
+    let base = (&raw const __ImageBase).addr();
+    let start = &raw const drydock_trace_directory;
+    let end = (&raw const drydock_trace_tests_end).addr();
+    // SAFETY: the linker puts all of it into one section, which is loaded as long as this code, and which
+    // nothing writes to.
+    let bytes = unsafe { core::slice::from_raw_parts(start, end.checked_sub(start.addr())?) };
+    SectionView::read(bytes, u32::try_from(start.addr().checked_sub(base)?).ok()?)
+}
+
+/// Elsewhere nothing describes events.
+#[cfg(not(all(windows, any(flavour = "cold", flavour = "all"))))]
+#[must_use]
+pub fn metadata() -> Option<SectionView<'static>> {
+    None
 }

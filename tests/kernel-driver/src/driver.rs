@@ -2,8 +2,10 @@
 
 mod calls;
 mod core;
+mod tracing;
 
 use self::core::{Core, Wake};
+use crate::protocol;
 use ::core::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use kernel::device::DeviceRef;
 use kernel::driver::Driver;
@@ -23,7 +25,7 @@ use trace::{Flag, cold};
 pub(crate) const TAG: PoolTag = PoolTag::new(*b"Ktst");
 
 /// Events of calls.
-pub(crate) const CALL: Flag = Flag::new(0, "CALL");
+pub(crate) const CALL: Flag = Flag::new(3, "CALL");
 
 /// Slots of a ring.
 const SLOTS: usize = 64;
@@ -53,7 +55,9 @@ pub struct TestDriver {
     opened: AtomicU32,
     cleaned_up: AtomicU32,
     queues_at_unload: AtomicBool,
-    recorder: Option<Recorder>,
+    is_relayed: AtomicBool,
+    /// Last to go: everything else may have events.
+    recorder: Mutex<Option<Recorder>>,
 }
 
 impl Drop for TestDriver {
@@ -76,7 +80,7 @@ impl Drop for File {
     }
 }
 
-const CALLS: [Call<TestDriver>; 19] = calls::TABLE;
+const CALLS: [Call<TestDriver>; 20] = calls::TABLE;
 
 impl Driver for TestDriver {
     type File = File;
@@ -86,9 +90,7 @@ impl Driver for TestDriver {
     const TAG: PoolTag = TAG;
 
     fn try_new(device: DeviceRef<'_>) -> Result<Self> {
-        let recorder = begin_trace()?;
         Ok(Self {
-            recorder,
             turn: Mutex::try_new(TAG, ())?,
             cores: PerCpu::try_new(TAG, |_| Core::try_new(device))?,
             sum: SpinLock::new(0),
@@ -98,6 +100,8 @@ impl Driver for TestDriver {
             opened: AtomicU32::new(0),
             cleaned_up: AtomicU32::new(0),
             queues_at_unload: AtomicBool::new(false),
+            is_relayed: AtomicBool::new(false),
+            recorder: Mutex::try_new(TAG, begin_trace()?)?,
         })
     }
 
@@ -108,10 +112,13 @@ impl Driver for TestDriver {
     }
 
     fn ioctl(&self, file: &File, code: u32, buffer: &mut Buffer<'_>) -> Result<()> {
-        if let Some(recorder) = &self.recorder
-            && let Some(answer) = recorder.ioctl(code, buffer)
+        if let Some(recorder) = &*self.recorder.lock()
+            && let Some(result) = recorder.ioctl(code, buffer)
         {
-            return answer;
+            return result;
+        }
+        if code == protocol::TRACE_KINDS {
+            return tracing::kinds(self, file, buffer);
         }
         ioctl::dispatch(&CALLS, self, file, code, buffer)
     }

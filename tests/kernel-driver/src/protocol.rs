@@ -52,7 +52,12 @@ calls! {
     LONG_WORK = 0x811;
     /// u32 core: drops a set of processors just as a tick comes.
     DROP_TICKING = 0x812;
+    /// Makes a recorder, and lets its events go out through ETW.
+    RECORD = 0x813;
 }
+
+/// u64, then any bytes: events of every kind, made of them.
+pub const TRACE_KINDS: u32 = buffered(0x814, RequiredAccess::Write);
 
 /// What a work item prints when it is dropped, with the number of its runs.
 pub const DROPPED_AFTER: &str = "work dropped after runs:";

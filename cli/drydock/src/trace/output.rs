@@ -23,6 +23,8 @@ pub(super) enum Form {
     Statistics,
     /// Formats for tracefmt and TraceView, of the driver; no events.
     Tmf,
+    /// The control GUID of the driver for `tracelog -guid`; no events.
+    Guids,
 }
 
 /// Where events go.
@@ -47,7 +49,7 @@ impl Output {
             None => Box::new(std::io::stdout()),
         };
         let sink = match form {
-            Form::Text | Form::Tmf => Sink::Text(printer),
+            Form::Text | Form::Tmf | Form::Guids => Sink::Text(printer),
             Form::Json => Sink::Json,
             Form::Perfetto => Sink::Perfetto(perfetto::Trace::default()),
             Form::Statistics => Sink::Statistics(Statistics::default()),

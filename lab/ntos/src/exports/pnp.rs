@@ -161,6 +161,7 @@ impl Machine {
             .for_each(|entry| self.free_log_entry(entry));
         self.reclaim_services();
         self.resources.borrow_mut().forget_driver();
+        self.tracing.borrow_mut().forget_driver();
     }
 
     fn check_log_source(&self, object: u64) {

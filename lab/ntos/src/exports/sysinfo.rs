@@ -10,6 +10,7 @@ use crate::guest::{self, get, set};
 use crate::machine::Machine;
 use crate::machine::current;
 use crate::resources::Held;
+use lab_verifier::RuleId;
 use nt::NTSTATUS;
 use nt::base::{BOOLEAN, GROUP_AFFINITY, GUID, PROCESSOR_NUMBER};
 use nt::irp::DEVICE_OBJECT;
@@ -42,7 +43,12 @@ exports! {
         STATUS_SUCCESS
     }
     fn EtwUnregister(RegHandle: u64) -> NTSTATUS {
-        current().must_hold(Held::EventProvider, RegHandle);
+        let machine = current();
+        if !machine.resources.borrow_mut().drop_held(Held::EventProvider, RegHandle) {
+            machine.report(RuleId::EtwHandle, [0, RegHandle, 0, 0], format!("{RegHandle:#x} is no provider of events of the driver"));
+            return STATUS_INVALID_HANDLE;
+        }
+        machine.remove_provider(RegHandle);
         STATUS_SUCCESS
     }
     fn EtwEventEnabled(_RegHandle: u64, _EventDescriptor: *const c_void) -> BOOLEAN { 0 }

@@ -380,6 +380,12 @@ Objects {
     Soft WmiLeft "wmi-left" DRIVER_VERIFIER_DETECTED_VIOLATION / 0xDA ["driver", "callback or device"]
         "The driver unloaded and left a registration with WMI."
         "IoWMIRegistrationControl(…, WMIREG_ACTION_DEREGISTER) on unload."
+    Soft EtwLeft "etw-left" DRIVER_VERIFIER_DETECTED_VIOLATION / 0xDD ["registration"]
+        "The driver unloaded and is still registered as a provider of events."
+        "EtwUnregister on unload, and when DriverEntry fails."
+    Soft EtwHandle "etw-handle" DRIVER_VERIFIER_DETECTED_VIOLATION / 0xDC ["registration"]
+        "The driver passed EtwUnregister something that EtwRegister did not give, or that it has withdrawn already."
+        "Withdraw once what was registered, and set the handle to zero."
     Soft ShutdownLeft "shutdown-notification-left" DRIVER_UNLOADED_WITHOUT_CANCELLING_PENDING_OPERATIONS []
         "The driver unloaded and is still to be told of the shutdown."
         "IoUnregisterShutdownNotification before deleting the device."

@@ -3,7 +3,8 @@
 use core::ffi::c_void;
 use core::ptr;
 
-use nt::base::{HANDLE, OBJ_KERNEL_HANDLE};
+use nt::base::{GUID, HANDLE, OBJ_KERNEL_HANDLE};
+use nt::etw::EtwRegisterClassicProvider;
 use nt::ex::{
     ERESOURCE, ExDeleteNPagedLookasideList, ExDeleteResourceLite, ExInitializeResourceLite,
 };
@@ -26,6 +27,7 @@ use nt::ps::PsSetCreateProcessNotifyRoutine;
 use nt::remlock::{
     IO_REMOVE_LOCK, IoAcquireRemoveLockEx, IoInitializeRemoveLockEx, IoReleaseRemoveLockEx,
 };
+use nt::sysinfo::EtwUnregister;
 use nt::sysinfo::{
     KBUGCHECK_REASON_CALLBACK_RECORD, KbCallbackSecondaryDumpData,
     KeDeregisterBugCheckReasonCallback, KeRegisterBugCheckReasonCallback,
@@ -49,6 +51,8 @@ super::pairs! {
     "lookaside-left": Plain lookaside_left, lookaside_deleted;
     "resource-left": Plain resource_left, resource_deleted;
     "wmi-left": With wmi_left, wmi_deregistered;
+    "etw-left": Plain etw_left, etw_withdrawn;
+    "etw-handle": Plain etw_handle, etw_withdrawn;
     "shutdown-notification-left": With shutdown_notification_left, shutdown_notification_withdrawn;
     "remove-lock-left": Plain remove_lock_left, remove_lock_released;
     "process-left-attached": Plain process_left_attached, process_detached;
@@ -250,6 +254,47 @@ unsafe fn wmi_deregistered(request: &Request) {
             request.device,
             WMIREG_ACTION_DEREGISTER,
         ));
+    }
+}
+
+unsafe extern "efiapi" fn enabled(_: *const GUID, _: u8, _: *mut c_void, _: *mut c_void) {}
+
+#[inline(always)]
+unsafe fn register_provider() -> u64 {
+    let control = GUID {
+        Data1: 0x1b7c_6a80,
+        Data2: 0x8c1f,
+        Data3: 0x4e54,
+        Data4: [0x9a, 0x0b, 0x53, 0x61, 0x2a, 0x77, 0xd0, 0x18],
+    };
+    let mut handle = 0;
+    unsafe {
+        keep(EtwRegisterClassicProvider(
+            &control,
+            0,
+            enabled,
+            ptr::null_mut(),
+            &mut handle,
+        ));
+    }
+    handle
+}
+
+#[inline(never)]
+unsafe fn etw_left() {
+    keep(unsafe { register_provider() });
+}
+
+unsafe fn etw_withdrawn() {
+    unsafe { keep(EtwUnregister(register_provider())) }
+}
+
+#[inline(never)]
+unsafe fn etw_handle() {
+    unsafe {
+        let handle = register_provider();
+        keep(EtwUnregister(handle));
+        keep(EtwUnregister(handle));
     }
 }
 

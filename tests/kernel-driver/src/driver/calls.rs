@@ -28,7 +28,7 @@ const fn call(code: u32, input_bytes: usize, output_bytes: usize, run: Run) -> C
 }
 
 /// All of them.
-pub(super) const TABLE: [Call<TestDriver>; 19] = [
+pub(super) const TABLE: [Call<TestDriver>; 20] = [
     call(protocol::SPIN_LOCK, 4, 8, spin_lock),
     call(protocol::TICKS, 8, 4, ticks),
     call(protocol::TICK_COUNT, 4, 4, tick_count),
@@ -48,6 +48,7 @@ pub(super) const TABLE: [Call<TestDriver>; 19] = [
     call(protocol::TICK_RACE, 4, 8, tick_race),
     call(protocol::LONG_WORK, 4, 0, long_work),
     call(protocol::DROP_TICKING, 4, 0, drop_ticking),
+    call(protocol::RECORD, 0, 0, super::tracing::record),
 ];
 
 /// Most rounds of a call.
