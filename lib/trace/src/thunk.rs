@@ -1,8 +1,8 @@
 //! What a site runs when it is switched on.
 //!
 //! On x86-64 a site of up to two words calls a routine in assembly that changes no register but those
-//! it names, so that the function around it stays as it was: no stack frame for the sake of an event
-//! that is off. It takes the id in r10d, the words in r8 and r9, and clobbers these, rax, rdx and r11.
+//! it takes: the id in eax, the words in r10 and r11. No argument of a function is in these, so what is
+//! around a site stays as it was: no stack frame, and nothing moved out of the way of an event.
 #![expect(unsafe_code, reason = "writes slots in assembly")]
 
 use crate::recorder::{self, Lane};
@@ -20,36 +20,41 @@ macro_rules! routine {
         #[unsafe(naked)]
         pub unsafe extern "C" fn $name() {
             core::arch::naked_asm!(
+                "push rcx",
+                "push rdx",
+                "push r8",
+                "mov r8d, eax",
                 $($time,)*
                 "movzx eax, byte ptr gs:[0x1A4]",
-                "lea r11, [rip + {rings}]",
-                concat!("mov r11, [r11 + rax * 8 + ", $lane, "]"),
+                "lea rcx, [rip + {rings}]",
+                concat!("mov rcx, [rcx + rax * 8 + ", $lane, "]"),
                 "mov eax, 1",
-                concat!($lock, " xadd qword ptr [r11 + {position}], rax"),
-                "cmp rax, [r11 + {limit}]",
+                concat!($lock, " xadd qword ptr [rcx + {position}], rax"),
+                "cmp rax, [rcx + {limit}]",
                 "jae 2f",
-                "push rcx",
-                "mov rcx, [r11 + {mask}]",
-                "mov r11, [r11 + {slots}]",
-                "and ecx, eax",
-                "shl rcx, 5",
-                "add r11, rcx",
-                "mov [r11 + 8], rdx",
-                "mov [r11 + 16], r8",
-                "mov [r11 + 24], r9",
-                "rol r8, 23",
-                "rol r9, 47",
-                "xor rdx, r8",
-                "xor rdx, r9",
-                "mov rcx, rdx",
-                "shr rcx, 32",
-                "xor eax, ecx",
-                "xor eax, edx",
-                "shl rax, 32",
-                "or rax, r10",
-                "mov [r11], rax",
+                // The position above the id.
+                "shl r8, 32",
+                "shrd r8, rax, 32",
+                "and eax, [rcx + {mask}]",
+                "shl rax, 5",
+                "add rax, [rcx + {slots}]",
+                "mov [rax + 8], rdx",
+                "mov [rax + 16], r10",
+                "mov [rax + 24], r11",
+                "rol r10, 23",
+                "rol r11, 47",
+                "xor rdx, r10",
+                "xor rdx, r11",
+                "mov ecx, edx",
+                "shr rdx, 32",
+                "xor ecx, edx",
+                "shl rcx, 32",
+                "xor r8, rcx",
+                "mov [rax], r8",
+                "2: pop r8",
+                "pop rdx",
                 "pop rcx",
-                "2: ret",
+                "ret",
                 rings = sym recorder::RINGS,
                 position = const recorder::POSITION,
                 limit = const recorder::LIMIT,
