@@ -1,7 +1,7 @@
 //! Descriptions of sites, made at compile time and kept in the driver file.
 
 use crate::argument::Argument;
-use trace_format::site::{DESCRIPTION_BYTES, MOST_BYTES, SITE_MAGIC};
+use trace_format::site::{DESCRIPTION_BYTES, MOST_BYTES, MOST_FIELDS, SITE_MAGIC};
 use trace_format::slot::{FIRST_WORDS, MOST_WORDS};
 use trace_format::{Form, Heat, Kind, Level};
 
@@ -191,7 +191,7 @@ impl Site {
             writer = writer.field(&self.fields[index]);
             index += 1;
         }
-        assert!(writer.at == N);
+        assert!(writer.at == N && self.fields.len() <= MOST_FIELDS);
         writer.bytes
     }
 
