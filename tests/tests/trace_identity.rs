@@ -5,7 +5,7 @@ use std::sync::atomic::AtomicU64;
 use nt::status::NTSTATUS;
 use proptest::collection::vec;
 use proptest::prelude::*;
-use trace::ring::View;
+use trace::ring::{STEP, View};
 use trace::{Argument, ControlCode, Guid, Hex, Irp, Pointer, ScsiStatus, Srb, Words, names};
 use trace_decode::catalogue::{self, Build};
 use trace_decode::stream::Batch;
@@ -189,7 +189,7 @@ fn site(fields: Vec<catalogue::Field>) -> Site {
 
 /// Records events in a ring of the driver's, and decodes what is in it.
 fn decoded(catalogue: &Catalogue, events: u64, words: &[u64]) -> Batch {
-    let position = AtomicU64::new(SLOTS as u64);
+    let position = AtomicU64::new(SLOTS as u64 * STEP);
     let limit = AtomicU64::new(u64::MAX);
     let slots: Vec<[AtomicU64; 4]> = (0..SLOTS).map(|_| Default::default()).collect();
     let ring = View {

@@ -6,6 +6,8 @@
 #![expect(unsafe_code, reason = "writes slots in assembly")]
 
 use crate::recorder::{self, Lane};
+#[cfg(target_arch = "x86_64")]
+use crate::ring::STEP;
 
 /// The routines' code: time stamp, ring of this processor, reservation, slot, its first word last.
 ///
@@ -15,46 +17,53 @@ use crate::recorder::{self, Lane};
 /// byte is within the table. Turns and offsets are those of `trace_format::slot` and `recorder`.
 #[cfg(all(target_arch = "x86_64", any(flavour = "cold", flavour = "all")))]
 macro_rules! routine {
-    ($(#[$doc:meta])* $name:ident, time: [$($time:literal),*], lock: $lock:literal, rings: $lane:literal) => {
+    ($(#[$doc:meta])* $name:ident, time: [$($time:literal),*], stored: [$($stored:literal),*],
+        folded: [$($folded:literal),*],
+        restored: [$($restored:literal),*], lock: $lock:literal, rings: $lane:literal) => {
         $(#[$doc])*
         #[unsafe(naked)]
         pub unsafe extern "C" fn $name() {
             core::arch::naked_asm!(
                 "push rcx",
-                "push rdx",
                 "push r8",
+                "push r9",
                 "mov r8d, eax",
                 $($time,)*
                 "movzx eax, byte ptr gs:[0x1A4]",
                 "lea rcx, [rip + {rings}]",
                 concat!("mov rcx, [rcx + rax * 8 + ", $lane, "]"),
-                "mov eax, 1",
+                "mov eax, {step}",
                 concat!($lock, " xadd qword ptr [rcx + {position}], rax"),
                 "cmp rax, [rcx + {limit}]",
                 "jae 2f",
-                // The position above the id.
-                "shl r8, 32",
-                "shrd r8, rax, 32",
-                "and eax, [rcx + {mask}]",
-                "shl rax, 5",
-                "add rax, [rcx + {slots}]",
-                "mov [rax + 8], rdx",
-                "mov [rax + 16], r10",
-                "mov [rax + 24], r11",
+                // From here to the first store it must be short: the next reservation waits for its address.
+                "mov r9, rax",
+                "and rax, [rcx + {mask}]",
+                "mov rcx, [rcx + {slots}]",
+                "mov [rcx + rax + 16], r10",
+                "mov [rcx + rax + 24], r11",
+                $($stored,)*
+                "add rcx, rax",
                 "rol r10, 23",
                 "rol r11, 47",
-                "xor rdx, r10",
-                "xor rdx, r11",
-                "mov ecx, edx",
-                "shr rdx, 32",
-                "xor ecx, edx",
-                "shl rcx, 32",
-                "xor r8, rcx",
-                "mov [rax], r8",
-                "2: pop r8",
-                "pop rdx",
+                "xor r10, r11",
+                $($folded,)*
+                "mov eax, r10d",
+                "shr r10, 32",
+                "xor eax, r10d",
+                // With the position, in slots; then the id below.
+                "shr r9, 5",
+                "xor eax, r9d",
+                "shl rax, 32",
+                "or rax, r8",
+                "mov [rcx], rax",
+                "2:",
+                $($restored,)*
+                "pop r9",
+                "pop r8",
                 "pop rcx",
                 "ret",
+                step = const STEP,
                 rings = sym recorder::RINGS,
                 position = const recorder::POSITION,
                 limit = const recorder::LIMIT,
@@ -68,7 +77,7 @@ macro_rules! routine {
 #[cfg(target_arch = "x86_64")]
 const _: () = {
     let [turn, other] = trace_format::slot::TURNS;
-    assert!(turn == 23 && other == 47 && recorder::MOST_PROCESSORS == 256);
+    assert!(turn == 23 && other == 47 && STEP == 1 << 5 && recorder::MOST_PROCESSORS == 256);
 };
 
 #[cfg(all(target_arch = "x86_64", any(flavour = "cold", flavour = "all")))]
@@ -78,7 +87,8 @@ routine!(
     ///
     /// # Safety
     /// For the macros only: registers are as the module says.
-    any, time: ["rdtsc", "shl rdx, 32", "or rdx, rax"], lock: "lock", rings: "0"
+    any, time: ["push rdx", "rdtsc", "shl rdx, 32", "or rdx, rax"],
+    stored: ["mov [rcx + rax + 8], rdx"], folded: ["xor r10, rdx"], restored: ["pop rdx"], lock: "lock", rings: "0"
 );
 
 #[cfg(all(target_arch = "x86_64", any(flavour = "cold", flavour = "all")))]
@@ -87,7 +97,8 @@ routine!(
     ///
     /// # Safety
     /// As [`any`].
-    dispatch, time: ["rdtsc", "shl rdx, 32", "or rdx, rax"], lock: "", rings: "2048"
+    dispatch, time: ["push rdx", "rdtsc", "shl rdx, 32", "or rdx, rax"],
+    stored: ["mov [rcx + rax + 8], rdx"], folded: ["xor r10, rdx"], restored: ["pop rdx"], lock: "", rings: "2048"
 );
 
 #[cfg(all(target_arch = "x86_64", any(flavour = "cold", flavour = "all")))]
@@ -96,7 +107,7 @@ routine!(
     ///
     /// # Safety
     /// As [`any`].
-    burst, time: ["xor edx, edx"], lock: "", rings: "2048"
+    burst, time: [], stored: ["mov qword ptr [rcx + rax + 8], 0"], folded: [], restored: [], lock: "", rings: "2048"
 );
 
 /// How an event is recorded when no routine in assembly does it.
