@@ -186,52 +186,6 @@ fn one_site_in_several_functions_names_each() {
 }
 
 #[test]
-fn a_site_is_as_small_as_promised() {
-    const MOST_BYTES: usize = 48;
-    let built = Built::new("all");
-    let catalogue = built.catalogue(&flavoured("all"));
-    let mut sizes = Vec::new();
-    for switch in catalogue.switches() {
-        let code = built.image.stored_from(switch.site.code).expect("code");
-        let mut decoder = Decoder::with_ip(64, code, switch.site.code.into(), DecoderOptions::NONE);
-        let (test, jump) = (decoder.decode(), decoder.decode());
-        assert_eq!(
-            test.mnemonic(),
-            iced_x86::Mnemonic::Cmp,
-            "{:?}",
-            switch.site
-        );
-        assert_eq!(
-            jump.mnemonic(),
-            iced_x86::Mnemonic::Jne,
-            "{:?}",
-            switch.site
-        );
-        sizes.push(test.len() + jump.len());
-    }
-    let near = sizes.iter().filter(|size| **size <= 9).count();
-    println!(
-        "{near} of {} tests have 9 bytes, the others 13",
-        sizes.len()
-    );
-    assert!(sizes.iter().all(|size| *size <= 13));
-    // An event of two words: its id, the call, and what is between the jump and them.
-    for site in catalogue
-        .sites()
-        .iter()
-        .filter(|site| site.fields.len() <= 2)
-    {
-        let code = built.image.stored_from(site.code).expect("code");
-        let mut decoder = Decoder::with_ip(64, code, site.code.into(), DecoderOptions::NONE);
-        let (id, call) = (decoder.decode(), decoder.decode());
-        if call.is_call_near() {
-            assert_eq!(id.immediate32(), site.id);
-            assert!(id.len() + call.len() + 13 <= MOST_BYTES);
-        }
-    }
-}
-
-#[test]
 fn the_variables_of_wpp_drivers_choose_the_flavour() {
     for (variable, flavour) in VARIABLES {
         assert_eq!(chosen_by(variable, "1"), flavour);

@@ -18,25 +18,13 @@ pub(crate) struct Arguments {
     json: bool,
 }
 
-/// A published figure a line, the one of the same run that it is compared with, and what that is.
-const FIGURES: &str = "\
-ioctl/roundtrip ioctl/host_syscall a system call of the host
-driver/cycle driver/host_process starting a process of the host
-pmu/counter_read pmu/counter_read_trapped the same read through a trap
-verifier/full verifier/off the same without memory checks
-verifier/fuzz verifier/off the same without memory checks
-verifier/work_full verifier/work_off the same without memory checks
-verifier/work_fuzz verifier/work_off the same without memory checks
-trace/dispatch trace/limit RDTSC and 32 bytes
-trace/any_irql trace/limit RDTSC and 32 bytes
-trace/burst trace/limit RDTSC and 32 bytes
-trace/disabled trace/limit RDTSC and 32 bytes";
+/// A published figure a line: its unit, the one of the same run that it is compared with, and what that is.
+const FIGURES: &str = include_str!("../../tests/benches/figures.txt");
 
-fn figures() -> impl Iterator<Item = (&'static str, &'static str, &'static str)> {
+fn figures() -> impl Iterator<Item = [&'static str; 4]> {
     FIGURES.lines().filter_map(|line| {
-        let (name, rest) = line.split_once(' ')?;
-        let (reference, what) = rest.split_once(' ')?;
-        Some((name, reference, what))
+        let mut parts = line.splitn(4, ' ');
+        Some([parts.next()?, parts.next()?, parts.next()?, parts.next()?])
     })
 }
 
@@ -44,18 +32,18 @@ fn figures() -> impl Iterator<Item = (&'static str, &'static str, &'static str)>
 pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
     build::drivers(&[Processor::X64])?;
     let part = arguments.name.as_deref().unwrap_or_default();
-    let wanted: Vec<_> = figures().filter(|(name, ..)| name.contains(part)).collect();
+    let wanted: Vec<_> = figures().filter(|[name, ..]| name.contains(part)).collect();
     anyhow::ensure!(
         !wanted.is_empty(),
         "no figure is called so; there are {}",
         figures()
-            .map(|(name, ..)| name)
+            .map(|[name, ..]| name)
             .collect::<Vec<_>>()
             .join(", ")
     );
     let pattern = wanted
         .iter()
-        .map(|(name, reference, _)| format!("^({name}|{reference})$"))
+        .map(|[name, _, reference, _]| format!("^({name}|{reference})$"))
         .collect::<Vec<_>>()
         .join("|");
     let mut bench = cargo(&[
@@ -75,11 +63,12 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
     build::run(&mut bench)?;
     let results = build::target_folder().join("criterion");
     let mut rows = Vec::new();
-    for (name, reference, what) in wanted {
-        let (median, other) = (median_ns(&results, name)?, median_ns(&results, reference)?);
+    for [name, unit, reference, what] in wanted {
+        let (time, other) = (median_ns(&results, name)?, median_ns(&results, reference)?);
+        let median = if unit == "ns" { time } else { 1e9 / time };
         rows.push(json!({
-            "name": name, "median": median, "unit": "ns", "reference": what,
-            "reference_median": other, "ratio": median / other,
+            "name": name, "median": median, "unit": unit, "reference": what,
+            "reference_median": other, "ratio": time / other,
         }));
     }
     if arguments.json {
@@ -87,16 +76,16 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
         return Ok(());
     }
     println!(
-        "\n{:<20} {:>12} {:>6}   ratio to its reference in the same run",
+        "\n{:<20} {:>12} {:<8}   ratio to its reference in the same run",
         "figure", "median", "unit"
     );
     for row in &rows {
         let number = |key: &str| row[key].as_f64().unwrap_or(f64::NAN);
         println!(
-            "{:<20} {:>12.1} {:>6}   {:.3} × {} ({:.1} ns)",
+            "{:<20} {:>12.2} {:<8}   {:.3} × {} ({:.2} ns)",
             row["name"].as_str().unwrap_or_default(),
             number("median"),
-            "ns",
+            row["unit"].as_str().unwrap_or_default(),
             number("ratio"),
             row["reference"].as_str().unwrap_or_default(),
             number("reference_median"),

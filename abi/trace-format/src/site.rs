@@ -226,6 +226,9 @@ impl Kind {
     }
 }
 
+/// Most arguments of a site: each takes a word.
+pub const MOST_FIELDS: usize = crate::slot::MOST_WORDS;
+
 /// Most bytes of a text or of bytes that are recorded; the rest is cut off.
 pub const MOST_BYTES: usize = 64;
 

@@ -48,7 +48,7 @@ pub struct Field {
     pub kind: Kind,
     /// Width as it is shown.
     pub bits: u8,
-    /// Names of its values.
+    /// Names of its values, in the order of values.
     pub names: Vec<(u64, String)>,
 }
 
@@ -194,6 +194,7 @@ impl Catalogue {
             bytes: image.stored(section),
             names: names.unwrap_or_default(),
             symbols,
+            described: 0,
         };
         let header = image.header();
         let build = Build {
@@ -267,7 +268,13 @@ struct Reader<'a> {
     bytes: &'a [u8],
     names: HashMap<u32, String>,
     symbols: Option<Symbols>,
+    /// Bytes of all descriptions so far, those of several copies as often.
+    described: usize,
 }
+
+/// Most bytes of descriptions, all copies counted: a few hundred thousand copies of sites. Without a limit
+/// a small file whose records all name one large description would fill the memory.
+const MOST_DESCRIBED: usize = 16 << 20;
 
 impl<'a> Reader<'a> {
     fn at(&self, rva: u32) -> Option<Cursor<'a>> {
@@ -307,7 +314,7 @@ impl<'a> Reader<'a> {
         Some(Provider { control, name })
     }
 
-    fn catalogue(&self, build: Build) -> Result<Catalogue, CatalogueError> {
+    fn catalogue(mut self, build: Build) -> Result<Catalogue, CatalogueError> {
         let malformed = |what, rva| CatalogueError::Malformed { what, rva };
         let directory: Directory = Cursor(self.bytes)
             .record()
@@ -344,14 +351,19 @@ impl<'a> Reader<'a> {
         })
     }
 
-    fn site(&self, id: u32, description: u32, code: u32) -> Result<Site, CatalogueError> {
-        let mut site = self
+    fn site(&mut self, id: u32, description: u32, code: u32) -> Result<Site, CatalogueError> {
+        let malformed = |what| CatalogueError::Malformed {
+            what,
+            rva: description,
+        };
+        let found = self
             .at(description)
-            .and_then(|cursor| describe(cursor, id, code))
-            .ok_or(CatalogueError::Malformed {
-                what: "no description",
-                rva: description,
-            })?;
+            .and_then(|cursor| describe(cursor, id, code));
+        let (mut site, bytes) = found.ok_or(malformed("no description"))?;
+        self.described = self.described.saturating_add(bytes);
+        if self.described > MOST_DESCRIBED {
+            return Err(malformed("more described than a driver can have"));
+        }
         if let Some(path) = self.names.get(&description) {
             site.function = function_of(path, site.form);
         }
@@ -410,10 +422,12 @@ pub(crate) fn plain(path: &str) -> String {
     outside.collect()
 }
 
-fn describe(mut cursor: Cursor<'_>, id: u32, code: u32) -> Option<Site> {
+/// A site, and the bytes of its description.
+fn describe(mut cursor: Cursor<'_>, id: u32, code: u32) -> Option<(Site, usize)> {
     let all = cursor.0;
     let fixed: Description = cursor.record()?;
-    if fixed.magic != site::SITE_MAGIC || fixed.flag > 31 {
+    let count = usize::try_from(fixed.fields.get()).ok()?;
+    if fixed.magic != site::SITE_MAGIC || fixed.flag > 31 || count > site::MOST_FIELDS {
         return None;
     }
     let end = usize::try_from(fixed.bytes.get()).ok()?;
@@ -422,12 +436,9 @@ fn describe(mut cursor: Cursor<'_>, id: u32, code: u32) -> Option<Site> {
     let module = cursor.text()?;
     let file = cursor.text()?;
     let text = cursor.text()?;
-    let count = usize::try_from(fixed.fields.get()).ok()?;
-    let mut fields = Vec::new();
-    for _ in 0..count {
-        fields.push(field(&mut cursor)?);
-    }
-    Some(Site {
+    let fields = (0..count).map(|_| field(&mut cursor));
+    let fields = fields.collect::<Option<_>>()?;
+    let site = Site {
         id,
         code,
         level: Level::from_number(fixed.level)?,
@@ -442,7 +453,8 @@ fn describe(mut cursor: Cursor<'_>, id: u32, code: u32) -> Option<Site> {
         text,
         fields,
         callers: Vec::new(),
-    })
+    };
+    Some((site, end))
 }
 
 fn field(cursor: &mut Cursor<'_>) -> Option<Field> {
@@ -451,7 +463,8 @@ fn field(cursor: &mut Cursor<'_>) -> Option<Field> {
     let bits = cursor.u8()?;
     let count = cursor.u16()?;
     let names = (0..count).map(|_| Some((cursor.u64()?, cursor.text()?)));
-    let names = names.collect::<Option<_>>()?;
+    let mut names: Vec<_> = names.collect::<Option<_>>()?;
+    names.sort_by_key(|(value, _)| *value);
     Some(Field {
         name,
         kind,

@@ -1,6 +1,6 @@
 //! How often each site was reached, and how long functions took.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::io::{self, Write};
 use std::sync::Arc;
 
@@ -21,12 +21,18 @@ pub struct Row {
     pub durations: Vec<u64>,
 }
 
+/// The beginning of a function, and when it was.
+type Begun = (Arc<Site>, u64);
+
+/// Most functions under way that are kept of a processor: more than fit on a kernel's stack.
+const MOST_OPEN: usize = 256;
+
 /// Counts of all sites.
 #[derive(Clone, Debug, Default)]
 pub struct Statistics {
     rows: HashMap<u32, Row>,
-    /// Functions under way, by processor and lane.
-    open: HashMap<(u32, bool), Vec<(String, u64)>>,
+    /// Functions under way, by processor and lane: their beginnings, with the time.
+    open: HashMap<(u32, bool), VecDeque<Begun>>,
     unknown: u64,
 }
 
@@ -49,16 +55,18 @@ impl Statistics {
             .or_default();
         match site.form {
             Form::Message => {}
-            Form::Enter => open.push((site.function.clone(), event.ticks)),
+            Form::Enter => {
+                if open.len() == MOST_OPEN {
+                    open.pop_front();
+                }
+                open.push_back((Arc::clone(site), event.ticks));
+            }
             Form::Exit | Form::ScopeExit => {
                 // What is on top of it has lost its end.
-                if let Some(at) = open
-                    .iter()
-                    .rposition(|(function, _)| *function == site.function)
-                {
-                    let begun = open[at].1;
+                let begins = |(begun, _): &Begun| begun.function == site.function;
+                if let Some(at) = open.iter().rposition(begins) {
+                    row.durations.push(event.ticks.saturating_sub(open[at].1));
                     open.truncate(at);
-                    row.durations.push(event.ticks.saturating_sub(begun));
                 }
             }
         }

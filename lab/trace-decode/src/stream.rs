@@ -327,8 +327,12 @@ impl<'c> Stream<'c> {
     /// Slots that became events, and slots that were lost, over all rings.
     #[must_use]
     pub fn counts(&self) -> (u64, u64) {
+        // Of a trace that lies, the sum may be more than there is.
         let add = |(decoded, lost): (u64, u64), place: &Place| {
-            (decoded + place.decoded, lost + place.lost)
+            (
+                decoded.saturating_add(place.decoded),
+                lost.saturating_add(place.lost),
+            )
         };
         self.places.iter().fold((0, 0), add)
     }
@@ -376,8 +380,11 @@ fn wanted(site: &Site, words: &[u64]) -> usize {
             }
             _ => 1,
         };
+        if count >= MOST_WORDS {
+            return MOST_WORDS;
+        }
     }
-    count.min(MOST_WORDS)
+    count
 }
 
 fn event_at(catalogue: &Catalogue, slots: &Slots<'_>, position: u64) -> Found {

@@ -83,7 +83,10 @@ fn value(field: &Field, words: &mut impl Iterator<Item = u64>) -> Value {
     let Some(word) = words.next() else {
         return Value::Missing;
     };
-    if let Some((_, name)) = field.names.iter().find(|(number, _)| *number == word) {
+    let named = field
+        .names
+        .binary_search_by_key(&word, |(number, _)| *number);
+    if let Some((_, name)) = named.ok().and_then(|at| field.names.get(at)) {
         return Value::Named(word, name.clone());
     }
     match field.kind {

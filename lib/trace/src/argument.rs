@@ -5,26 +5,26 @@ use trace_format::Kind;
 use trace_format::site::{CUT, MOST_BYTES};
 use trace_format::slot::MOST_WORDS;
 
-/// The words of an event's arguments; what is too much is left out.
+/// The words of an event's arguments, at most `N`; what is too much is left out.
 #[derive(Clone, Copy, Debug)]
-pub struct Words {
-    words: [u64; MOST_WORDS],
+pub struct Words<const N: usize = MOST_WORDS> {
+    words: [u64; N],
     count: usize,
 }
 
-impl Default for Words {
+impl<const N: usize> Default for Words<N> {
     fn default() -> Self {
         Self::new()
     }
 }
 
-impl Words {
+impl<const N: usize> Words<N> {
     /// None.
     #[must_use]
     #[inline(always)]
     pub const fn new() -> Self {
         Self {
-            words: [0; MOST_WORDS],
+            words: [0; N],
             count: 0,
         }
     }
@@ -62,8 +62,8 @@ impl Words {
     #[must_use]
     #[inline(always)]
     pub fn first_two(&self) -> (u64, u64) {
-        let [first, second, ..] = self.words;
-        (first, second)
+        let word = |index| self.words.get(index).copied().unwrap_or(0);
+        (word(0), word(1))
     }
 }
 
@@ -79,7 +79,7 @@ pub trait Argument {
     const WORDS: Option<usize> = Some(1);
 
     /// Appends it.
-    fn push(self, words: &mut Words);
+    fn push<const N: usize>(self, words: &mut Words<N>);
 }
 
 macro_rules! numbers {
@@ -88,7 +88,7 @@ macro_rules! numbers {
             const KIND: Kind = Kind::$kind;
             const BITS: u8 = $bits;
             #[inline(always)]
-            fn push(self, words: &mut Words) {
+            fn push<const N: usize>(self, words: &mut Words<N>) {
                 let $value = self;
                 words.push($word);
             }
@@ -187,7 +187,7 @@ impl Argument for Guid {
     const KIND: Kind = Kind::Guid;
     const WORDS: Option<usize> = Some(2);
     #[inline(always)]
-    fn push(self, words: &mut Words) {
+    fn push<const N: usize>(self, words: &mut Words<N>) {
         let word = u128::from_le_bytes(self.0);
         words.push(trace_format_low(word));
         words.push(trace_format_low(word >> 64));
@@ -202,7 +202,7 @@ const fn trace_format_low(word: u128) -> u64 {
 impl Argument for &str {
     const KIND: Kind = Kind::Text;
     const WORDS: Option<usize> = None;
-    fn push(self, words: &mut Words) {
+    fn push<const N: usize>(self, words: &mut Words<N>) {
         words.push_bytes(self.as_bytes());
     }
 }
@@ -210,7 +210,7 @@ impl Argument for &str {
 impl Argument for &[u8] {
     const KIND: Kind = Kind::Bytes;
     const WORDS: Option<usize> = None;
-    fn push(self, words: &mut Words) {
+    fn push<const N: usize>(self, words: &mut Words<N>) {
         words.push_bytes(self);
     }
 }
@@ -227,7 +227,7 @@ macro_rules! names {
             const KIND: $crate::format::Kind = $crate::format::Kind::Enum;
             const NAMES: &'static [(u64, &'static str)] = &[$(($value, $text)),*];
             #[inline(always)]
-            fn push(self, words: &mut $crate::Words) {
+            fn push<const N: usize>(self, words: &mut $crate::Words<N>) {
                 words.push(self.0);
             }
         }

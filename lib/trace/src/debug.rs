@@ -121,7 +121,7 @@ mod tests {
     fn a_line_says_what_the_event_carries() {
         const SITE: Site = crate::__site!(Cold Message Warning, Flag::new(1, "IO"), "it is",
             count: u32, by: i64, flag: bool, name: &str, status: nt::status::NTSTATUS);
-        let mut words = Words::new();
+        let mut words: Words = Words::new();
         7u32.push(&mut words);
         (-3i64).push(&mut words);
         true.push(&mut words);

@@ -155,7 +155,7 @@ macro_rules! __print {
     ($form:ident burst $here:expr; $($event:tt)*) => { $crate::__print!($form at $here; $($event)*) };
     ($form:ident $level:ident, $flag:expr, $text:literal $(, $name:ident: $type:ty = $value:expr)* $(,)?) => {{
         const SITE: &$crate::Site = &$crate::__site!(Cold $form $level, $flag, $text $(, $name: $type)*);
-        let mut words = $crate::Words::new();
+        let mut words = $crate::Words::<{ SITE.words() }>::new();
         $( <$type as $crate::Argument>::push($value, &mut words); )*
         $crate::debug::print(SITE, words.as_slice());
     }};
@@ -202,7 +202,7 @@ macro_rules! __event {
         static DESCRIPTION: [u8; SITE.bytes()] = SITE.describe();
         $crate::__when_on!(DESCRIPTION, SITE, {
             #[allow(unused_mut, reason = "an event without arguments pushes none")]
-            let mut words = $crate::Words::new();
+            let mut words = $crate::Words::<{ SITE.words() }>::new();
             $( <$type as $crate::Argument>::push($value, &mut words); )*
             if const { SITE.is_short() } {
                 let (first, second) = words.first_two();
@@ -214,7 +214,7 @@ macro_rules! __event {
     }};
 }
 
-/// The test and its switch: two instructions, nine bytes.
+/// The test and its switch: two instructions and nine bytes while it is off, wherever the event is.
 #[cfg(all(target_arch = "x86_64", windows))]
 #[doc(hidden)]
 #[macro_export]
@@ -232,7 +232,9 @@ macro_rules! __when_on {
                 ".long 4b@IMGREL, ({description})@IMGREL, 5f@IMGREL",
                 ".popsection",
                 "5: cmpb $0, 4b(%rip)",
-                "jne {on}",
+                "je 6f",
+                "jmp {on}",
+                "6:",
                 level = const $site.level as u8,
                 flag = const $site.flag.bit,
                 description = sym $description,
@@ -258,7 +260,9 @@ macro_rules! __when_on {
                 "4: .byte 0, {level}, {flag}, 0",
                 ".popsection",
                 "cmpb $0, 4b(%rip)",
-                "jne {on}",
+                "je 6f",
+                "jmp {on}",
+                "6:",
                 level = const $site.level as u8,
                 flag = const $site.flag.bit,
                 on = label {
@@ -319,16 +323,13 @@ macro_rules! __short {
                 ".p2align 2",
                 "2: .long ({description})@IMGREL, 3f@IMGREL",
                 ".popsection",
-                "3: movl $2b@IMGREL, %r10d",
+                "3: movl $2b@IMGREL, %eax",
                 "call {routine}",
                 description = sym $description,
                 routine = sym $crate::thunk::$routine,
-                inout("r8") $first => _,
-                inout("r9") $second => _,
-                out("rax") _,
-                out("rdx") _,
-                out("r10") _,
-                out("r11") _,
+                out("eax") _,
+                inout("r10") $first => _,
+                inout("r11") $second => _,
                 options(att_syntax, nostack),
             );
         }
@@ -342,16 +343,13 @@ macro_rules! __short {
         // SAFETY: registers are as the routine has them.
         unsafe {
             ::core::arch::asm!(
-                "leal {description}(%rip), %r10d",
+                "leal {description}(%rip), %eax",
                 "call {routine}",
                 description = sym $description,
                 routine = sym $crate::thunk::$routine,
-                inout("r8") $first => _,
-                inout("r9") $second => _,
-                out("rax") _,
-                out("rdx") _,
-                out("r10") _,
-                out("r11") _,
+                out("eax") _,
+                inout("r10") $first => _,
+                inout("r11") $second => _,
                 options(att_syntax),
             );
         }

@@ -6,7 +6,7 @@
 //! processor can come in between, and it need not. A ring is never written in both ways.
 #![expect(unsafe_code, reason = "shares memory with the routines in assembly")]
 
-use crate::ring::View;
+use crate::ring::{STEP, View};
 use core::ptr::NonNull;
 use core::sync::atomic::{AtomicPtr, AtomicU8, AtomicU64, Ordering};
 use trace_format::dump::{RING_LIMIT, RING_POSITION, RING_START};
@@ -21,8 +21,10 @@ pub type Place = [AtomicU64; 4];
 
 /// A ring, in memory. So long that no two share a cache line: each is written by one processor.
 ///
+/// `position` and `limit` count in [`STEP`]s, and `mask` takes the place of a slot, in bytes, from a position.
+///
 /// # Invariants
-/// `slots` is to `mask + 1` places, a power of two, that live as long as the ring is published.
+/// `slots` is to `mask / STEP + 1` places, a power of two, that live as long as the ring is published.
 #[repr(C)]
 #[derive(Debug)]
 pub struct Ring {
@@ -57,7 +59,7 @@ static NOWHERE: Place = [const { AtomicU64::new(0) }; 4];
 
 /// Takes events of processors that have no ring, and drops them.
 static SINK: Ring = Ring {
-    position: AtomicU64::new(1),
+    position: AtomicU64::new(STEP),
     limit: AtomicU64::new(0),
     mask: 0,
     slots: &raw const NOWHERE,
@@ -81,9 +83,9 @@ impl Ring {
         let count = count.is_power_of_two().then_some(count as u64)?;
         // INVARIANT: as the caller promises.
         Some(Self {
-            position: AtomicU64::new(count),
+            position: AtomicU64::new(count.checked_mul(STEP)?),
             limit: AtomicU64::new(u64::MAX),
-            mask: count.wrapping_sub(1),
+            mask: count.wrapping_sub(1) * STEP,
             slots: places.as_ptr().cast_const(),
             start: AtomicU64::new(count),
             _apart: [0; 11],
@@ -93,8 +95,7 @@ impl Ring {
     /// The ring as readers, and writers in Rust, see it.
     #[must_use]
     pub fn view(&self) -> View<'_, AtomicU64> {
-        #[expect(clippy::cast_possible_truncation, reason = "it was a usize")]
-        let count = self.mask as usize + 1;
+        let count = (self.mask / STEP) as usize + 1;
         View {
             position: &self.position,
             limit: &self.limit,
@@ -119,15 +120,15 @@ impl Ring {
     pub fn set_mode(&self, mode: Mode) {
         let limit = match mode {
             Mode::Overwrite => u64::MAX,
-            Mode::StopWhenFull => self.start().saturating_add(self.mask + 1),
+            Mode::StopWhenFull => (self.start() * STEP).saturating_add(self.mask + STEP),
         };
         self.limit.store(limit, Ordering::Release);
     }
 
     /// Forgets what the ring holds: events from here on are the first.
     pub fn restart(&self) {
-        self.start
-            .store(self.position.load(Ordering::Acquire), Ordering::Release);
+        let position = self.position.load(Ordering::Acquire);
+        self.start.store(position / STEP, Ordering::Release);
     }
 }
 

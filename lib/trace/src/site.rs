@@ -1,7 +1,8 @@
 //! Descriptions of sites, made at compile time and kept in the driver file.
 
 use crate::argument::Argument;
-use trace_format::site::{DESCRIPTION_BYTES, SITE_MAGIC};
+use trace_format::site::{DESCRIPTION_BYTES, MOST_BYTES, MOST_FIELDS, SITE_MAGIC};
+use trace_format::slot::{FIRST_WORDS, MOST_WORDS};
 use trace_format::{Form, Heat, Kind, Level};
 
 /// What belongs together: one bit of the selection.
@@ -190,22 +191,32 @@ impl Site {
             writer = writer.field(&self.fields[index]);
             index += 1;
         }
-        assert!(writer.at == N);
+        assert!(writer.at == N && self.fields.len() <= MOST_FIELDS);
         writer.bytes
+    }
+
+    /// Most words that its arguments take.
+    #[must_use]
+    pub const fn words(&self) -> usize {
+        let mut words = 0;
+        let mut index = 0;
+        while index < self.fields.len() {
+            words += match self.fields[index].words {
+                Some(count) => count,
+                None => 1 + MOST_BYTES / size_of::<u64>(),
+            };
+            index += 1;
+        }
+        if words < MOST_WORDS {
+            words
+        } else {
+            MOST_WORDS
+        }
     }
 
     /// Whether its arguments always fit into one slot, without the detour over a buffer.
     #[must_use]
     pub const fn is_short(&self) -> bool {
-        let mut words = 0;
-        let mut index = 0;
-        while index < self.fields.len() {
-            match self.fields[index].words {
-                Some(count) => words += count,
-                None => return false,
-            }
-            index += 1;
-        }
-        words <= trace_format::slot::FIRST_WORDS
+        self.words() <= FIRST_WORDS
     }
 }

@@ -1,11 +1,13 @@
 //! What a site runs when it is switched on.
 //!
 //! On x86-64 a site of up to two words calls a routine in assembly that changes no register but those
-//! it names, so that the function around it stays as it was: no stack frame for the sake of an event
-//! that is off. It takes the id in r10d, the words in r8 and r9, and clobbers these, rax, rdx and r11.
+//! it takes: the id in eax, the words in r10 and r11. No argument of a function is in these, so what is
+//! around a site stays as it was: no stack frame, and nothing moved out of the way of an event.
 #![expect(unsafe_code, reason = "writes slots in assembly")]
 
 use crate::recorder::{self, Lane};
+#[cfg(target_arch = "x86_64")]
+use crate::ring::STEP;
 
 /// The routines' code: time stamp, ring of this processor, reservation, slot, its first word last.
 ///
@@ -15,41 +17,53 @@ use crate::recorder::{self, Lane};
 /// byte is within the table. Turns and offsets are those of `trace_format::slot` and `recorder`.
 #[cfg(all(target_arch = "x86_64", any(flavour = "cold", flavour = "all")))]
 macro_rules! routine {
-    ($(#[$doc:meta])* $name:ident, time: [$($time:literal),*], lock: $lock:literal, rings: $lane:literal) => {
+    ($(#[$doc:meta])* $name:ident, time: [$($time:literal),*], stored: [$($stored:literal),*],
+        folded: [$($folded:literal),*],
+        restored: [$($restored:literal),*], lock: $lock:literal, rings: $lane:literal) => {
         $(#[$doc])*
         #[unsafe(naked)]
         pub unsafe extern "C" fn $name() {
             core::arch::naked_asm!(
+                "push rcx",
+                "push r8",
+                "push r9",
+                "mov r8d, eax",
                 $($time,)*
                 "movzx eax, byte ptr gs:[0x1A4]",
-                "lea r11, [rip + {rings}]",
-                concat!("mov r11, [r11 + rax * 8 + ", $lane, "]"),
-                "mov eax, 1",
-                concat!($lock, " xadd qword ptr [r11 + {position}], rax"),
-                "cmp rax, [r11 + {limit}]",
+                "lea rcx, [rip + {rings}]",
+                concat!("mov rcx, [rcx + rax * 8 + ", $lane, "]"),
+                "mov eax, {step}",
+                concat!($lock, " xadd qword ptr [rcx + {position}], rax"),
+                "cmp rax, [rcx + {limit}]",
                 "jae 2f",
-                "push rcx",
-                "mov rcx, [r11 + {mask}]",
-                "mov r11, [r11 + {slots}]",
-                "and ecx, eax",
-                "shl rcx, 5",
-                "add r11, rcx",
-                "mov [r11 + 8], rdx",
-                "mov [r11 + 16], r8",
-                "mov [r11 + 24], r9",
-                "rol r8, 23",
-                "rol r9, 47",
-                "xor rdx, r8",
-                "xor rdx, r9",
-                "mov rcx, rdx",
-                "shr rcx, 32",
-                "xor eax, ecx",
-                "xor eax, edx",
+                // From here to the first store it must be short: the next reservation waits for its address.
+                "mov r9, rax",
+                "and rax, [rcx + {mask}]",
+                "mov rcx, [rcx + {slots}]",
+                "mov [rcx + rax + 16], r10",
+                "mov [rcx + rax + 24], r11",
+                $($stored,)*
+                "add rcx, rax",
+                "rol r10, 23",
+                "rol r11, 47",
+                "xor r10, r11",
+                $($folded,)*
+                "mov eax, r10d",
+                "shr r10, 32",
+                "xor eax, r10d",
+                // With the position, in slots; then the id below.
+                "shr r9, 5",
+                "xor eax, r9d",
                 "shl rax, 32",
-                "or rax, r10",
-                "mov [r11], rax",
+                "or rax, r8",
+                "mov [rcx], rax",
+                "2:",
+                $($restored,)*
+                "pop r9",
+                "pop r8",
                 "pop rcx",
-                "2: ret",
+                "ret",
+                step = const STEP,
                 rings = sym recorder::RINGS,
                 position = const recorder::POSITION,
                 limit = const recorder::LIMIT,
@@ -63,7 +77,7 @@ macro_rules! routine {
 #[cfg(target_arch = "x86_64")]
 const _: () = {
     let [turn, other] = trace_format::slot::TURNS;
-    assert!(turn == 23 && other == 47 && recorder::MOST_PROCESSORS == 256);
+    assert!(turn == 23 && other == 47 && STEP == 1 << 5 && recorder::MOST_PROCESSORS == 256);
 };
 
 #[cfg(all(target_arch = "x86_64", any(flavour = "cold", flavour = "all")))]
@@ -73,7 +87,8 @@ routine!(
     ///
     /// # Safety
     /// For the macros only: registers are as the module says.
-    any, time: ["rdtsc", "shl rdx, 32", "or rdx, rax"], lock: "lock", rings: "0"
+    any, time: ["push rdx", "rdtsc", "shl rdx, 32", "or rdx, rax"],
+    stored: ["mov [rcx + rax + 8], rdx"], folded: ["xor r10, rdx"], restored: ["pop rdx"], lock: "lock", rings: "0"
 );
 
 #[cfg(all(target_arch = "x86_64", any(flavour = "cold", flavour = "all")))]
@@ -82,7 +97,8 @@ routine!(
     ///
     /// # Safety
     /// As [`any`].
-    dispatch, time: ["rdtsc", "shl rdx, 32", "or rdx, rax"], lock: "", rings: "2048"
+    dispatch, time: ["push rdx", "rdtsc", "shl rdx, 32", "or rdx, rax"],
+    stored: ["mov [rcx + rax + 8], rdx"], folded: ["xor r10, rdx"], restored: ["pop rdx"], lock: "", rings: "2048"
 );
 
 #[cfg(all(target_arch = "x86_64", any(flavour = "cold", flavour = "all")))]
@@ -91,7 +107,7 @@ routine!(
     ///
     /// # Safety
     /// As [`any`].
-    burst, time: ["xor edx, edx"], lock: "", rings: "2048"
+    burst, time: [], stored: ["mov qword ptr [rcx + rax + 8], 0"], folded: [], restored: [], lock: "", rings: "2048"
 );
 
 /// How an event is recorded when no routine in assembly does it.

@@ -7,7 +7,7 @@ use loom::sync::Arc;
 use loom::sync::atomic::AtomicU64;
 use loom::thread;
 use trace::format::Slot;
-use trace::ring::{View, Word};
+use trace::ring::{STEP, View, Word};
 
 struct Checked(AtomicU64);
 
@@ -33,7 +33,7 @@ impl Memory {
     fn new(slots: u64) -> Self {
         let word = |value| Checked(AtomicU64::new(value));
         Self {
-            position: word(slots),
+            position: word(slots * STEP),
             limit: word(u64::MAX),
             slots: (0..slots).map(|_| [0; 4].map(word)).collect(),
         }
