@@ -3,8 +3,8 @@
 use lab_devices::Architectural::{self, Branches, CacheMisses, Cycles};
 use lab_dock::{Dock, Options};
 use lab_ntos::Machine;
-use wperf_abi::client::{encode_assign, encode_core_set};
-use wperf_abi::record::{AcquireMode, AssignEvent};
+use wperf_abi::client::{encode_assign, encode_core_set, encode_sample_assign, encode_sample_wait};
+use wperf_abi::record::{AcquireMode, AssignEvent, SampleSource};
 use wperf_abi::{Caller, EventCode, EventFilter, Ioctl, Refusal, State};
 
 use crate::wperf::{Handle, OWNER, STRANGER, dock, expected, unload_cleanly};
@@ -164,6 +164,20 @@ pub const EVENTS: [AssignEvent; 3] = [
     counted(CacheMisses, 1),
 ];
 
+/// Sources of samples on the owner's cores.
+pub const SOURCES: [SampleSource; 2] = [sampled(Cycles, 50_000), sampled(Branches, 20_000)];
+
+const fn sampled(code: Architectural, interval: u64) -> SampleSource {
+    SampleSource {
+        code: EventCode(code.code() as u32),
+        filter: EventFilter::NONE,
+        reserved: 0,
+        interval,
+        pid: 0,
+        reserved2: 0,
+    }
+}
+
 const fn counted(code: Architectural, group: u16) -> AssignEvent {
     AssignEvent {
         code: EventCode(code.code() as u32),
@@ -177,9 +191,12 @@ const fn counted(code: Architectural, group: u16) -> AssignEvent {
 pub fn valid_input(ioctl: Ioctl) -> Vec<u8> {
     match ioctl {
         Ioctl::QueryVersion | Ioctl::QueryConfig | Ioctl::QueryOwnership => Vec::new(),
-        Ioctl::QueryEvents | Ioctl::QueryDpcTimes | Ioctl::Read => {
+        Ioctl::QueryEvents | Ioctl::QueryDpcTimes | Ioctl::QueryIsrTimes | Ioctl::Read => {
             [CORES[0].to_le_bytes(), [0; 4]].concat()
         }
+        Ioctl::SampleAssign => encode_sample_assign(&CORES, &SOURCES, 0),
+        Ioctl::SampleWait => encode_sample_wait(&CORES, 0),
+        Ioctl::SampleRead => encode_core_set(&CORES),
         Ioctl::Acquire => acquire_input(AcquireMode::NORMAL, &CORES),
         Ioctl::Assign => encode_assign(&CORES, &EVENTS, 10),
         Ioctl::Release | Ioctl::Reset | Ioctl::Start | Ioctl::Stop => encode_core_set(&CORES),

@@ -145,6 +145,11 @@ impl CoreState {
         self.inner.lock().dpc_times
     }
 
+    /// How long the interrupt routine of the core took.
+    pub(crate) fn isr_times(&self) -> Durations {
+        Durations::NONE
+    }
+
     /// How often the core must be looked at while it counts; `None` if never. Units: ms.
     pub(crate) fn tick_period_ms(&self) -> Option<u32> {
         let inner = self.inner.lock();

@@ -62,5 +62,9 @@ fn answer(driver: &WperfDriver, file: &File, code: u32, buffer: &mut Buffer<'_>)
         Request::Stop(cores) => control::stop(driver, file, cores),
         Request::Read(core) => control::read(driver, file, core, buffer),
         Request::QueryDpcTimes(core) => query::dpc_times(driver, core, buffer),
+        Request::QueryIsrTimes(core) => query::isr_times(driver, core, buffer),
+        Request::SampleAssign(_) | Request::SampleWait(..) | Request::SampleRead(_) => {
+            Err(refuse(Refusal::NoInterrupt))
+        }
     }
 }
