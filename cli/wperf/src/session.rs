@@ -1,11 +1,16 @@
 //! Owning cores of the driver: acquire, assign, start, stop, read, release.
 
+mod sampling;
+
+pub use sampling::SampleTotals;
+
 use crate::{
-    device::{Device, DeviceError, process_name},
+    device::{Device, DeviceError},
     exit::Outcome,
     failure::{Failure, Result},
     ownership::{self, Holder},
     plan::{Counters, Plan},
+    process,
 };
 use wperf_abi::{
     ABI_MAJOR, EventCode, EventFilter, Refusal,
@@ -39,6 +44,27 @@ pub struct Reading {
     pub head: ReadHeader,
     /// Totals of the events, in the order of the plan.
     pub events: Vec<EventCount>,
+}
+
+impl Reading {
+    /// What was counted since an earlier reading of the same run.
+    #[must_use]
+    pub fn since(&self, earlier: &Self) -> Self {
+        let since = |(now, before): (&EventCount, &EventCount)| EventCount {
+            value: now.value.saturating_sub(before.value),
+            enabled_ns: now.enabled_ns.saturating_sub(before.enabled_ns),
+            running_ns: now.running_ns.saturating_sub(before.running_ns),
+            ..*now
+        };
+        Self {
+            head: ReadHeader {
+                enabled_ns: self.head.enabled_ns.saturating_sub(earlier.head.enabled_ns),
+                rotations: self.head.rotations.saturating_sub(earlier.head.rotations),
+                ..self.head
+            },
+            events: self.events.iter().zip(&earlier.events).map(since).collect(),
+        }
+    }
 }
 
 /// Cores that are ours until this is dropped.
@@ -168,6 +194,22 @@ impl<'d> Session<'d> {
         Ok(readings)
     }
 
+    /// What the driver's DPCs and interrupt routines have taken of the cores since it was loaded. Units: ns.
+    ///
+    /// Errors: the driver's.
+    pub fn routines_ns(&mut self) -> Result<u64> {
+        let mut sum = 0_u64;
+        for &core in &self.cores {
+            sum = sum.saturating_add(self.driver.query_dpc_times(core)?.total_ns);
+            match self.driver.query_isr_times(core) {
+                // A driver of contract 1.1 has no interrupt routine.
+                Err(CallError::Refused(_, Refusal::UnknownCall)) => {}
+                other => sum = sum.saturating_add(other?.total_ns),
+            }
+        }
+        Ok(sum)
+    }
+
     fn note_loss<T>(
         &mut self,
         result: std::result::Result<T, CallError<DeviceError>>,
@@ -197,7 +239,7 @@ fn busy(holders: &[Holder]) -> Failure {
     let mut message =
         String::from("warning: other WindowsPerf process acquired the wperf-driver.\n");
     for holder in holders {
-        message.push_str(&holder.sentence(process_name(holder.pid).as_deref()));
+        message.push_str(&holder.sentence(process::name(holder.pid).as_deref()));
         message.push('\n');
     }
     message.push_str("Operation cancelled!");

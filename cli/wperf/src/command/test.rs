@@ -44,7 +44,7 @@ pub fn run(options: &Options, console: &mut Console<'_>, world: &World<'_>) -> R
     rows.hardware(&machine, &core);
     rows.push("gpc_nums[EVT_CORE]", core.counters_free.to_string());
     rows.push("fpc_nums[EVT_CORE]", core.fixed_counters.to_string());
-    let period = match period_of(options, &machine)? {
+    let period = match period_of(options, &machine, console)? {
         0 => machine.head.period_default_ms,
         period => period,
     };
