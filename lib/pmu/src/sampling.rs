@@ -15,7 +15,7 @@ use crate::schedule::{Free, ScheduleError};
 use crate::{Model, Slot, SlotSet};
 use core::ops::{Deref, DerefMut};
 use wperf_abi::record::SampleSource;
-use wperf_abi::{EventCode, EventFilter};
+use wperf_abi::{EventCode, EventFilter, MAX_SOURCES};
 
 /// A source of samples on its counter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -155,6 +155,14 @@ pub struct Sampler<S> {
 
 impl<S> Default for Sampler<S> {
     fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl<S> Sampler<S> {
+    /// Without sources.
+    #[must_use]
+    pub const fn new() -> Self {
         Self {
             generation: 0,
             is_running: false,
@@ -183,6 +191,17 @@ impl<S: Deref<Target = [Source]> + DerefMut> Sampler<S> {
     pub fn clear(&mut self) -> Option<S> {
         debug_assert!(!self.is_running, "counters would stay programmed");
         self.sources.take()
+    }
+
+    /// The events of the sources, in the order of the assignment.
+    #[must_use]
+    pub fn codes(&self) -> [EventCode; MAX_SOURCES] {
+        let mut codes = [EventCode::default(); MAX_SOURCES];
+        let sources = self.sources.iter().flat_map(|sources| sources.iter());
+        for (code, source) in codes.iter_mut().zip(sources) {
+            *code = source.code;
+        }
+        codes
     }
 
     fn slots(&self) -> SlotSet {

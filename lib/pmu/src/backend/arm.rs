@@ -68,6 +68,15 @@ pub struct ArmBefore {
     cycles_ran: bool,
 }
 
+impl ArmBefore {
+    /// Nothing borrowed.
+    pub const NONE: Self = Self {
+        was_enabled: false,
+        cycle_filter: 0,
+        cycles_ran: false,
+    };
+}
+
 impl<'s, R: ArmRegisters> ArmPmu<'s, R> {
     /// For a core of this model.
     pub const fn new(model: ArmModel, registers: R, before: &'s mut ArmBefore) -> Self {
