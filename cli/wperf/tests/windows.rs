@@ -55,3 +55,27 @@ fn a_program_that_does_not_exist_is_an_error() {
     let words = ["no-such-program"].map(Into::into);
     assert!(program::spawn(Path::new(""), &words, &[0], ProgramOutput::Shared).is_err());
 }
+
+#[test]
+fn a_process_shows_its_modules_its_parent_and_that_it_runs() {
+    let pid = std::process::id();
+    let own = std::env::current_exe().unwrap();
+    let mappings = process::mappings(pid).unwrap();
+    let address = (a_process_is_named_by_its_executable as fn() as *const ()).addr() as u64;
+    let holds = mappings
+        .iter()
+        .find(|mapping| (mapping.start..mapping.end).contains(&address));
+    assert_eq!(holds.unwrap().path, own);
+    assert_eq!(process::executable(pid), Some(own));
+    assert!(process::is_running(pid));
+    let mut child = std::process::Command::new("cmd")
+        .args(["/c", "pause"])
+        .stdin(std::process::Stdio::piped())
+        .spawn()
+        .unwrap();
+    assert!(process::descends(child.id(), pid));
+    assert!(process::running("CMD.EXE").is_some());
+    child.kill().unwrap();
+    child.wait().unwrap();
+    assert!(!process::is_running(child.id()));
+}

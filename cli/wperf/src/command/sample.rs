@@ -198,7 +198,7 @@ impl Command<'_> {
             program,
             self.target,
         )
-        .to_end(console)?;
+        .finish(console)?;
         let about = About {
             command: self.command_words(),
             start,

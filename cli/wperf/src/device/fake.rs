@@ -122,6 +122,7 @@ impl FakeDriver {
     }
 
     /// Samples these, each on its core, and loses `lost` on every core.
+    #[cfg(unix)]
     pub(crate) fn sampling(self, samples: Vec<Sample>, lost: u64) -> Self {
         {
             let mut machine = self.0.borrow_mut();
@@ -132,6 +133,7 @@ impl FakeDriver {
     }
 
     /// Sees whatever runs on a core, as a real PMU does.
+    #[cfg(unix)]
     pub(crate) fn seeing_all(self) -> Self {
         self.0.borrow_mut().isolates = false;
         self

@@ -5,6 +5,7 @@ use object::{
     Architecture, BinaryFormat, Object, ObjectSection, ObjectSegment, ObjectSymbol, SymbolKind,
 };
 use std::{
+    cmp::Reverse,
     fs,
     ops::Range,
     path::{Path, PathBuf},
@@ -210,7 +211,7 @@ fn functions(file: &object::File<'_>, base: u64) -> Vec<Function> {
         Some((export.address().checked_sub(base)?, 0, name))
     }));
     // Those with a length first: they know better where the function ends.
-    found.sort_by(|a, b| (a.0, std::cmp::Reverse(a.1)).cmp(&(b.0, std::cmp::Reverse(b.1))));
+    found.sort_by_key(|(address, size, _)| (*address, Reverse(*size)));
     found.dedup_by_key(|(address, _, _)| *address);
     let ends = section_ends(file, base);
     let starts: Vec<u64> = found

@@ -79,7 +79,7 @@ pub struct File {
 }
 
 enum Debug {
-    Dwarf(Dwarf),
+    Dwarf(Box<Dwarf>),
     Pdb(Pdb),
 }
 
@@ -188,7 +188,7 @@ impl File {
         if debug.is_none()
             && let Some((dwarf, file)) = Dwarf::of_image(&image)
         {
-            debug = Some(Debug::Dwarf(dwarf));
+            debug = Some(Debug::Dwarf(Box::new(dwarf)));
             debug_file = file;
         }
         let file = Self {

@@ -86,7 +86,7 @@ impl<'a> Run<'a> {
     }
 
     /// Samples until the time is over, the process has ended, or Ctrl-C.
-    pub(super) fn to_end(mut self, console: &mut Console<'_>) -> Result<Sampled> {
+    pub(super) fn finish(mut self, console: &mut Console<'_>) -> Result<Sampled> {
         let delay = self.options.sampling.delay;
         self.look();
         let mut end = None;
