@@ -1,9 +1,11 @@
 //! `wperf record` and `sample` on programs of this machine, through the driver.
 
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Stdio};
+use std::time::Duration;
 
-use e2e::served::{Served, json, stderr, stdout};
+use e2e::served::{Served, json, stderr, stdout, wait_until};
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
 /// Works in `hot`, at line 4, and hardly anywhere else.
@@ -63,7 +65,9 @@ fn the_hot_function_of_a_program_is_named_and_its_line() {
     assert!(overhead > 80.0, "{body:#}");
     let generated = body["samples_generated"].as_u64().expect("a number");
     let rows = body["events"][0]["samples"].as_array().expect("rows");
-    let counts = rows.iter().map(|row| row["count"].as_u64().expect("a number"));
+    let counts = rows
+        .iter()
+        .map(|row| row["count"].as_u64().expect("a number"));
     assert_eq!(counts.sum::<u64>(), generated, "every sample is in a row");
     assert!(generated > 50, "{generated} samples");
     assert_eq!(body["samples_dropped"], 0);
@@ -95,7 +99,10 @@ fn a_process_that_runs_is_sampled_until_it_ends() {
 fn the_table_says_how_many_samples_and_what_they_cost() {
     let served = Served::start(&[]);
     let program = program(served.folder());
-    let line = format!("record -e {EVENT} -s hot --timeout 100ms -- {}", program.display());
+    let line = format!(
+        "record -e {EVENT} -s hot --timeout 100ms -- {}",
+        program.display()
+    );
     let output = served.run(&line);
     let text = stdout(&output);
     assert!(output.status.success(), "{}", stderr(&output));
@@ -108,5 +115,32 @@ fn the_table_says_how_many_samples_and_what_they_cost() {
     ] {
         assert!(text.contains(part), "{part}: {text}");
     }
+    served.end();
+}
+
+#[test]
+fn ctrl_c_ends_it_and_prints() {
+    let served = Served::start(&[]);
+    let program = program(served.folder());
+    let script = format!("while :; do {}; done", program.display());
+    let mut command = served.wperf(["record", "-e", EVENT, "--", "sh", "-c", &script]);
+    let child = command.stdout(Stdio::piped()).stderr(Stdio::null());
+    let child = child.spawn().expect("wperf runs");
+    wait_until("the core is taken", || {
+        let cores = served.ownership();
+        let mut rows = cores.as_array().expect("rows").iter();
+        rows.any(|row| row["state"] == "busy")
+    });
+    std::thread::sleep(Duration::from_millis(500));
+    let pid = Pid::from_child(&child);
+    kill_process(pid, Signal::INT).expect("it runs");
+    let output = child.wait_with_output().expect("it ends");
+    let text = stdout(&output);
+    assert!(output.status.success(), "{text}");
+    assert!(
+        text.contains("Ctrl-C received, quit counting... done!"),
+        "{text}"
+    );
+    assert!(text.contains("hot:busy"), "{text}");
     served.end();
 }

@@ -17,6 +17,7 @@ use wperf_abi::{
     client::{CallError, Client},
     record::{
         AcquireMode, AcquireOutcome, AssignReply, CoreOwnership, EventCount, Holding, ReadHeader,
+        RoutineTimes,
     },
 };
 
@@ -35,6 +36,16 @@ pub fn check_version(driver: &mut Driver) -> Result<()> {
         "wperf-driver keeps to version {} of the contract, this program to {ABI_MAJOR}: install the same version of both",
         version.abi_major
     )))
+}
+
+/// How long the interrupt routine of a core took; `None` of a driver of contract 1.1, which has none.
+///
+/// Errors: the driver's.
+pub fn isr_times(driver: &mut Driver, core: u32) -> Result<Option<RoutineTimes>> {
+    match driver.query_isr_times(core) {
+        Err(CallError::Refused(_, Refusal::UnknownCall)) => Ok(None),
+        other => Ok(Some(other?)),
+    }
 }
 
 /// What a core has counted.
@@ -201,11 +212,8 @@ impl<'d> Session<'d> {
         let mut sum = 0_u64;
         for &core in &self.cores {
             sum = sum.saturating_add(self.driver.query_dpc_times(core)?.total_ns);
-            match self.driver.query_isr_times(core) {
-                // A driver of contract 1.1 has no interrupt routine.
-                Err(CallError::Refused(_, Refusal::UnknownCall)) => {}
-                other => sum = sum.saturating_add(other?.total_ns),
-            }
+            let interrupts = isr_times(self.driver, core)?;
+            sum = sum.saturating_add(interrupts.map_or(0, |times| times.total_ns));
         }
         Ok(sum)
     }

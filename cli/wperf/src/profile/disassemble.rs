@@ -33,9 +33,12 @@ pub fn decode(architecture: Architecture, code: &[u8], address: u64) -> Vec<Inst
 fn x86(bits: u32, code: &[u8], address: u64) -> Vec<Instruction> {
     let mut decoder = Decoder::with_ip(bits, code, address, DecoderOptions::NONE);
     let mut formatter = IntelFormatter::new();
-    formatter
-        .options_mut()
-        .set_space_after_operand_separator(true);
+    let options = formatter.options_mut();
+    options.set_space_after_operand_separator(true);
+    options.set_hex_prefix("0x");
+    options.set_hex_suffix("");
+    options.set_uppercase_hex(false);
+    options.set_branch_leading_zeros(false);
     let instruction = |decoded: iced_x86::Instruction| {
         let mut text = String::new();
         if decoded.is_invalid() {
@@ -85,7 +88,7 @@ mod tests {
             text(Architecture::X86_64, &code),
             [
                 "1000 add rax, rbx",
-                "1003 jmp short 0000000000001000h",
+                "1003 jmp short 0x1000",
                 "1005 <unknown>"
             ]
         );

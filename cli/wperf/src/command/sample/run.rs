@@ -114,6 +114,9 @@ impl<'a> Run<'a> {
             cost: Duration::from_nanos(cost),
             cores: self.session.cores().len(),
         };
+        if self.program.is_some() && self.executable.is_none() {
+            console.warn("warning: the program ended before it could be looked at: where its samples lie is not known")?;
+        }
         let ctrl_c = match end {
             End::Interrupted => "Ctrl-C received, quit counting...",
             _ => "",
@@ -195,9 +198,10 @@ impl<'a> Run<'a> {
             return;
         };
         self.recorder.look(pid);
-        if let Some(executable) = process::executable(pid) {
-            self.executable = Some(executable);
-        }
+        // Until it becomes the program, a new process is this program, started again to stop itself.
+        let executable = process::executable(pid)
+            .filter(|path| self.program.is_none() || *path != self.world.launcher);
+        self.executable = executable.or(self.executable.take());
     }
 
     fn read(&mut self) -> Result<()> {
