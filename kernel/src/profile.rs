@@ -139,8 +139,12 @@ unsafe fn place(frame: *const c_void) -> (u64, bool) {
     if frame.is_null() {
         return (0, false);
     }
-    // SAFETY: promised by the caller.
-    let word = |offset: usize| unsafe { frame.byte_add(offset).cast::<u64>().read() };
+    let word = |offset: usize| {
+        // SAFETY: within the frame, as the caller promises.
+        let place = unsafe { frame.byte_add(offset) }.cast::<u64>();
+        // SAFETY: as above; the frame is aligned, and filled.
+        unsafe { place.read() }
+    };
     #[cfg(target_arch = "x86_64")]
     {
         use nt::hal::trap_frame::{RIP, SEG_CS};
