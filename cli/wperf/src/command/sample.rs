@@ -8,6 +8,7 @@ use super::{
 };
 use crate::{
     catalog::{Architecture, Catalog},
+    device::Host,
     exit::Outcome,
     failure::{Failure, Result},
     grammar::sampling::{self, SampledListError, SampledSpec},
@@ -22,6 +23,7 @@ use crate::{
         hot::Pattern,
         module::file_name,
     },
+    program::Program,
     report::{
         output::{Console, in_folder},
         sample::{DEFAULT_ROWS, Shown},
@@ -174,21 +176,7 @@ impl Command<'_> {
         session.assign_sources(&sources, filter)?;
         let host = opened.host.as_mut();
         let start = SystemTime::now();
-        let program = if self.program.is_empty() {
-            if let Some(pid) = self.target {
-                attach(host, &cores, pid)?;
-                console.detail(&format!(
-                    "process {pid} is sampled on {}",
-                    cores_text(&cores)
-                ))?;
-            }
-            None
-        } else {
-            console.detail(&self.program_text())?;
-            let words = self.program;
-            let started = start_program(words, options, self.world, &cores, host, console)?;
-            Some(started)
-        };
+        let program = self.aim(host, &cores, console)?;
         let sampled = Run::new(
             options,
             self.world,
@@ -206,6 +194,27 @@ impl Command<'_> {
             kernel: options.kernel,
         };
         finish(options, console, sampled, &about)
+    }
+
+    /// Lets the cores see the process: starts the program, stopped, or attaches the one that runs.
+    fn aim(
+        &self,
+        host: &mut dyn Host,
+        cores: &[u32],
+        console: &mut Console<'_>,
+    ) -> Result<Option<Program>> {
+        if !self.program.is_empty() {
+            console.detail(&self.program_text())?;
+            let (words, options) = (self.program, self.options);
+            let program = start_program(words, options, self.world, cores, host, console)?;
+            return Ok(Some(program));
+        }
+        if let Some(pid) = self.target {
+            attach(host, cores, pid)?;
+            let cores = cores_text(cores);
+            console.detail(&format!("process {pid} is sampled on {cores}"))?;
+        }
+        Ok(None)
     }
 
     /// `record` takes an idle core when none is named, `sample` all.

@@ -106,7 +106,7 @@ fn code(hot: &HotFunction, symbols: &mut Symbols, file: &Rc<File>) -> Vec<Instru
     };
     let resolved = symbols.within(file, address);
     let range = resolved.range.clone();
-    let Some(range) = range.filter(|range| range.end - range.start <= LONGEST) else {
+    let Some(range) = range.filter(|range| range.end.saturating_sub(range.start) <= LONGEST) else {
         return Vec::new();
     };
     let start = range.start;

@@ -152,7 +152,7 @@ impl Image {
         };
         let segment = self.segments.iter().find(holds)?;
         let start = range.start - segment.address + segment.file.start;
-        let end = (range.end - range.start).checked_add(start)?;
+        let end = range.end.checked_sub(range.start)?.checked_add(start)?;
         if end > segment.file.end {
             return None;
         }
@@ -243,4 +243,63 @@ fn section_ends(file: &object::File<'_>, base: u64) -> Vec<Range<u64>> {
         .iter()
         .map(|section| section.address..section.address.saturating_add(section.size))
         .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::profile::{fixture::Fixture, module::Piece};
+    use proptest::prelude::*;
+    use std::sync::LazyLock;
+
+    static FILES: LazyLock<(Fixture, Vec<Vec<u8>>)> = LazyLock::new(|| {
+        let fixture = Fixture::new();
+        let read = |path: PathBuf| fs::read(path).unwrap();
+        let files = vec![
+            read(fixture.elf()),
+            read(fixture.pe("x86_64")),
+            read(fixture.pe("aarch64")),
+        ];
+        (fixture, files)
+    });
+
+    fn read_everything(image: &Image) {
+        let module = Module {
+            pid: 1,
+            path: image.path.clone(),
+            name: String::new(),
+            base: 0x1000,
+            pieces: vec![Piece {
+                start: 0x1000,
+                end: u64::MAX,
+                offset: 0,
+            }],
+        };
+        for function in image.functions() {
+            let _ = image.bytes(function.range.clone());
+            let _ = image.function(function.range.start);
+            let _ = image.address(&module, function.range.end);
+        }
+        let _ = image.address(&module, u64::MAX - 1);
+        let _ = image.bytes(5..3);
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(64))]
+        #[test]
+        fn no_file_makes_it_panic(which in 0_usize..3, changes in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 0..20)) {
+            let (fixture, files) = &*FILES;
+            let mut data = files[which].clone();
+            for (index, byte) in changes {
+                // Headers and tables are at the front.
+                let at = index.index(data.len().min(4096));
+                data[at] = byte;
+            }
+            let path = fixture.path("changed");
+            fs::write(&path, data).unwrap();
+            if let Ok(image) = Image::open(&path) {
+                read_everything(&image);
+            }
+        }
+    }
 }

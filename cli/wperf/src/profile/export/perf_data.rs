@@ -210,7 +210,7 @@ fn modules_records(file: &mut Bytes, module: &Module, time: u64) {
                 .u32(module.pid)
                 .u32(module.pid)
                 .u64(piece.start)
-                .u64(piece.end - piece.start)
+                .u64(piece.end.saturating_sub(piece.start))
                 .u64(piece.offset)
                 .zeros(24)
                 .u32(READ_EXECUTE)
