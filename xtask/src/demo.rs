@@ -5,12 +5,15 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-use anyhow::{Context, bail};
+use anyhow::{Context, bail, ensure};
 
 use crate::build::{self, Processor};
 
 /// Exit code of `wperf` when another holds the PMU (docs/wperf.md).
 const BUSY: i32 = 3;
+
+/// What a PMU that counts no program has.
+const NO_PERF: &str = "elapsed-ns,timestamp-ticks";
 
 /// Runs the demonstration over a program of the user's, or one of ours.
 pub(crate) fn run(program: &[String]) -> anyhow::Result<()> {
@@ -21,24 +24,39 @@ pub(crate) fn run(program: &[String]) -> anyhow::Result<()> {
     println!("{}", driver.display());
 
     heading("loading, unloading and verifying it, 1000 times");
+    let file = driver.to_string_lossy();
     run_tool(
         &programs,
         "drydock",
-        &["run", &driver.to_string_lossy(), "--cycles", "1000"],
+        &["run", &file, "--cycles", "1000"],
         None,
     )?;
 
     let socket = std::env::temp_dir().join(format!("drydock-demo-{}.sock", std::process::id()));
     let dock = Docked::start(&programs, &driver, &socket)?;
-    let own = default_program(&driver);
+    let drydock = programs.join("drydock");
+    let own = [
+        &*drydock.to_string_lossy(),
+        "run",
+        &file,
+        "--cycles",
+        "5000",
+    ]
+    .map(str::to_owned);
     let program = if program.is_empty() { &own } else { program };
-    heading(&format!(
-        "measuring `{}` through the driver",
-        program.join(" ")
-    ));
-    let mut arguments = vec!["stat", "-c", "0", "-e", &dock.events, "--"];
-    arguments.extend(program.iter().map(String::as_str));
-    run_tool(&programs, "wperf", &arguments, Some(&socket))?;
+    let folder = build::target_folder().display().to_string();
+    let wperf = |words: &str| {
+        let program = program.iter().map(String::as_str);
+        let behind = ["--cwd", &folder, "--"].into_iter().chain(program);
+        let arguments: Vec<&str> = words.split(' ').chain(behind).collect();
+        run_tool(&programs, "wperf", &arguments, Some(&socket))
+    };
+    heading("counting a program through the driver");
+    wperf(&format!("stat -c 0 -e {}", dock.events))?;
+    if dock.events != NO_PERF {
+        heading("sampling it: its hot functions, and a flame graph of them");
+        wperf("record -e cpu-cycles:1000000 --sample-display-row 8 --export flame=hot.svg")?;
+    }
 
     heading("two at once: the second is told who holds the PMU");
     two_instances(&programs, &socket)?;
@@ -49,16 +67,6 @@ pub(crate) fn run(program: &[String]) -> anyhow::Result<()> {
 
 fn heading(text: &str) {
     println!("\n=== {text}");
-}
-
-/// Something that works the processor for a moment and is on every machine.
-fn default_program(driver: &Path) -> Vec<String> {
-    let pdb = driver.with_file_name("wperf_driver.pdb");
-    let script = format!(
-        "for i in 1 2 3; do gzip -9 -c '{}'; done | wc -c",
-        pdb.display()
-    );
-    vec!["sh".into(), "-c".into(), script]
 }
 
 fn tool(folder: &Path, name: &str, arguments: &[&str], socket: Option<&Path>) -> Command {
@@ -80,11 +88,8 @@ fn run_tool(
     let status = tool(folder, name, arguments, socket)
         .status()
         .with_context(|| format!("cannot run {name}"))?;
-    if status.success() {
-        Ok(())
-    } else {
-        bail!("{name}: {status}")
-    }
+    ensure!(status.success(), "{name}: {status}");
+    Ok(())
 }
 
 fn two_instances(programs: &Path, socket: &Path) -> anyhow::Result<()> {
@@ -114,11 +119,12 @@ fn second_instance(programs: &Path, socket: &Path) -> anyhow::Result<()> {
             println!("$ wperf {}", arguments.join(" "));
             let status = tool(programs, "wperf", &arguments, Some(socket)).status()?;
             println!("(exit code {})", status.code().unwrap_or(-1));
-            return if status.code() == Some(BUSY) {
-                Ok(())
-            } else {
-                bail!("the second instance was not told that the PMU is busy")
-            };
+            let was_told = status.code() == Some(BUSY);
+            ensure!(
+                was_told,
+                "the second instance was not told that the PMU is busy"
+            );
+            return Ok(());
         }
         std::thread::sleep(Duration::from_millis(50));
     }
@@ -157,7 +163,7 @@ impl Docked {
         } else if line.contains("perf") {
             "instructions,branches,branch-misses"
         } else {
-            "elapsed-ns,timestamp-ticks"
+            NO_PERF
         };
         Ok(Self {
             server,
@@ -171,11 +177,8 @@ impl Docked {
         build::run(Command::new("kill").args(["-INT", &self.server.id().to_string()]))?;
         std::io::copy(&mut self.output, &mut std::io::stdout())?;
         let status = self.server.wait()?;
-        if status.success() {
-            Ok(())
-        } else {
-            bail!("drydock serve: {status}")
-        }
+        ensure!(status.success(), "drydock serve: {status}");
+        Ok(())
     }
 }
 

@@ -4,21 +4,26 @@ pub mod detect;
 pub mod list;
 pub mod lock;
 pub mod man;
+pub mod sample;
 pub mod stat;
 pub mod test;
 pub mod version;
 
 use crate::{
     catalog::{Catalog, Product},
-    device::{DeviceError, DriverOptions, Opened},
+    device::{DeviceError, DriverOptions, Host, Opened},
     failure::{Failure, Result},
     grammar::{extra, metrics},
     machine::Machine,
     options::Options,
+    ownership::cores_text,
+    program::{self, Program, ProgramOutput},
+    report::output::Console,
     session::{Driver, check_version},
     wait::Interrupt,
 };
-use std::{fs, path::PathBuf, sync::mpsc::Receiver};
+use std::{ffi::OsString, fs, path::PathBuf, sync::mpsc::Receiver};
+use wperf_abi::record::PmuKind;
 
 /// Opens the driver, docking it if need be.
 pub type Open<'w> = &'w dyn Fn(&DriverOptions) -> std::result::Result<Opened, DeviceError>;
@@ -109,12 +114,16 @@ fn plan_of(
     })
 }
 
-/// The period of `--config count.period=MS`; 0 when not given.
-fn period_of(options: &Options, machine: &Machine) -> Result<u32> {
+/// The period of `--config count.period=MS`; 0 when not given. Settings named without a value are printed.
+fn period_of(options: &Options, machine: &Machine, console: &mut Console<'_>) -> Result<u32> {
     let mut period = 0;
     let (min, max) = (machine.head.period_min_ms, machine.head.period_max_ms);
     for setting in &options.config {
-        let (name, value) = setting.split_once('=').unwrap_or((setting, ""));
+        let Some((name, value)) = setting.split_once('=') else {
+            let value = setting_value(setting, period, machine)?;
+            console.answer(&format!("{setting} = {value}\n"))?;
+            continue;
+        };
         match name {
             "count.period" => {
                 let number = value.parse().ok().filter(|n| (min..=max).contains(n));
@@ -127,14 +136,26 @@ fn period_of(options: &Options, machine: &Machine) -> Result<u32> {
             "count.period_max" | "count.period_min" => {
                 return Err(Failure::other(format!("--config {name} can only be read")));
             }
-            _ => {
-                return Err(Failure::usage(format!(
-                    "--config: there is no setting '{name}'"
-                )));
-            }
+            _ => return Err(no_setting(name)),
         }
     }
     Ok(period)
+}
+
+/// What a setting is.
+fn setting_value(name: &str, period: u32, machine: &Machine) -> Result<u32> {
+    let head = &machine.head;
+    match (name, period) {
+        ("count.period", 0) => Ok(head.period_default_ms),
+        ("count.period", period) => Ok(period),
+        ("count.period_min", _) => Ok(head.period_min_ms),
+        ("count.period_max", _) => Ok(head.period_max_ms),
+        _ => Err(no_setting(name)),
+    }
+}
+
+fn no_setting(name: &str) -> Failure {
+    Failure::usage(format!("--config: there is no setting '{name}'"))
 }
 
 fn refuse_uncore(options: &Options) -> Result<()> {
@@ -152,4 +173,55 @@ fn idle_core(driver: &mut Driver) -> Result<u32> {
     let idle =
         |r: &&wperf_abi::record::CoreOwnership| r.holding == wperf_abi::record::Holding::IDLE;
     Ok(records.iter().find(idle).map_or(0, |record| record.core))
+}
+
+fn warn_of_differences(machine: &Machine, cores: &[u32], console: &mut Console<'_>) -> Result<()> {
+    let first = machine.core(cores[0]);
+    if first.pmu == PmuKind::SOFTWARE {
+        console.warn("warning: there is no hardware PMU to use: only time is counted, and `cycle` is ticks of the time stamp counter")?;
+    }
+    let differs = |core: &&u32| machine.core(**core).identification != first.identification;
+    match cores.iter().find(differs) {
+        Some(core) => console.warn(&format!(
+            "warning: core {core} is another processor than core {}, whose event names are used for all",
+            first.core
+        )),
+        None => Ok(()),
+    }
+}
+
+/// Starts a program stopped, on the cores that are to see it.
+fn start_program(
+    words: &[OsString],
+    options: &Options,
+    world: &World<'_>,
+    cores: &[u32],
+    host: &mut dyn Host,
+    console: &mut Console<'_>,
+) -> Result<Program> {
+    let output = if options.json {
+        ProgramOutput::ToStandardError
+    } else {
+        ProgramOutput::Shared
+    };
+    let program = program::spawn(&world.launcher, words, cores, output)?;
+    attach(host, cores, program.pid())?;
+    if let Some(caveat) = host.caveat() {
+        console.warn(caveat)?;
+    }
+    console.detail(&format!(
+        "process {} runs on {}",
+        program.pid(),
+        cores_text(cores)
+    ))?;
+    Ok(program)
+}
+
+/// Lets cores see a process. A host that needs to be told attaches the process as a whole, wherever it runs: once is enough.
+fn attach(host: &mut dyn Host, cores: &[u32], pid: u32) -> Result<()> {
+    let core = cores[0];
+    host.attach(core, pid).map_err(|error| {
+        let message = format!("core {core} cannot see process {pid}: {error}");
+        Failure::new(error.outcome(), message)
+    })
 }

@@ -15,9 +15,9 @@ mod windows;
 #[cfg(unix)]
 pub use lab::{open, open_running};
 #[cfg(windows)]
-pub(crate) use windows::program as windows_program;
+pub use windows::{open, open_running};
 #[cfg(windows)]
-pub use windows::{open, open_running, process_name};
+pub(crate) use windows::{processes as windows_processes, program as windows_program};
 
 use crate::exit::Outcome;
 use std::path::PathBuf;
@@ -43,6 +43,10 @@ pub trait Host {
 
     /// Whether its PMU counts events of the host beside the processor's.
     fn counts_host_events(&self) -> bool;
+
+    /// Whether its PMU sees nothing but the process it was told of and what that starts. Otherwise it sees whatever runs on
+    /// the core.
+    fn samples_only_attached(&self) -> bool;
 
     /// Lets core `core` count process `pid`, if the host needs to be told.
     ///
@@ -101,12 +105,4 @@ impl Transport for Box<dyn Device> {
     fn call(&mut self, code: u32, input: &[u8], output: &mut [u8]) -> Result<Reply, DeviceError> {
         self.ioctl(code, input, output)
     }
-}
-
-/// Name of the program a process runs; `None` when it is gone or may not be looked at.
-#[cfg(unix)]
-#[must_use]
-pub fn process_name(pid: u32) -> Option<String> {
-    let name = std::fs::read_to_string(format!("/proc/{pid}/comm")).ok()?;
-    Some(name.trim_end().to_owned())
 }

@@ -24,12 +24,12 @@ macro_rules! outcomes {
 }
 
 outcomes! {
-    Success = 0, "Done, or a count ended by Ctrl-C and printed.";
+    Success = 0, "Done, or ended by Ctrl-C and printed.";
     Failure = 1, "Anything that went wrong and has no code of its own: no driver, a name that is not known, a file that cannot be written.";
     Usage = 2, "The command line is not understood.";
     Busy = 3, "Another process holds the PMU; it is named with the time since when.";
-    ForcedOut = 4, "Another process took the PMU over by force; what was counted is lost.";
-    NotImplemented = 5, "A command of WindowsPerf that this version does not have.";
+    ForcedOut = 4, "Another process took the PMU over by force; what was counted or sampled is lost.";
+    NotImplemented = 5, "Something of WindowsPerf that this version does not have: sampling by SPE.";
     DriverStopped = 6, "The docked driver stopped the lab; the stop report is printed.";
 }
 

@@ -5,3 +5,4 @@ pub mod duration;
 pub mod events;
 pub mod extra;
 pub mod metrics;
+pub mod sampling;

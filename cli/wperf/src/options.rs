@@ -11,7 +11,7 @@ pub use help::{help, markdown};
 pub use parse::{Compat, Parsed, parse};
 pub use table::{COMMANDS, CommandSpec, OPTIONS, OptionSpec};
 
-use crate::{device::DriverOptions, grammar::cores::CoreList};
+use crate::{device::DriverOptions, grammar::cores::CoreList, profile::export::Export};
 use std::{ffi::OsString, path::PathBuf, time::Duration};
 
 /// What to do.
@@ -25,6 +25,10 @@ pub enum Command {
     Version,
     /// Count.
     Stat,
+    /// Sample a process that runs.
+    Sample,
+    /// Sample a program from its start.
+    Record,
     /// List what can be named.
     List,
     /// Show the configuration.
@@ -68,6 +72,8 @@ pub struct Options {
     pub interval: Option<Duration>,
     /// `-n`; `None` for ever.
     pub repeats: Option<u32>,
+    /// `--gapless`.
+    pub gapless: bool,
     /// `-k`.
     pub kernel: bool,
     /// `--dmc`.
@@ -78,6 +84,8 @@ pub struct Options {
     pub extra_events: Option<String>,
     /// `--config`, each as typed.
     pub config: Vec<String>,
+    /// What is of sampling only.
+    pub sampling: SamplingOptions,
     /// `--json`.
     pub json: bool,
     /// `--output`.
@@ -96,4 +104,33 @@ pub struct Options {
     pub operands: Vec<String>,
     /// Behind `--`.
     pub program: Vec<OsString>,
+    /// `--compat`, `$WPERF_COMPAT`.
+    pub compat: bool,
+}
+
+/// Options of `sample` and `record`.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct SamplingOptions {
+    /// `--image_name`.
+    pub image: Option<String>,
+    /// `--pid`.
+    pub pid: Option<u32>,
+    /// `--pe_file`.
+    pub executable: Option<PathBuf>,
+    /// `--pdb_file`.
+    pub pdb: Option<PathBuf>,
+    /// `--sample-display-row`.
+    pub rows: Option<u32>,
+    /// `--sample-display-long`.
+    pub long_names: bool,
+    /// `-s`.
+    pub symbol: Option<String>,
+    /// `--record_spawn_delay`.
+    pub delay: Duration,
+    /// `--annotate`, `--disassemble`.
+    pub annotate: bool,
+    /// `--disassemble`.
+    pub disassemble: bool,
+    /// `--export`, `--export_perf_data`.
+    pub exports: Vec<Export>,
 }

@@ -76,8 +76,13 @@ impl Counters {
     }
 
     fn needed(&self, events: &[Event]) -> usize {
-        let general = |event: &&Event| !self.without.contains(&EventCode(event.code));
-        events.iter().filter(general).count()
+        self.needed_by(events.iter().map(|event| EventCode(event.code)))
+    }
+
+    /// How many general-purpose counters events need, all at the same time.
+    #[must_use]
+    pub fn needed_by(&self, events: impl Iterator<Item = EventCode>) -> usize {
+        events.filter(|code| !self.without.contains(code)).count()
     }
 }
 

@@ -1,4 +1,4 @@
-//! The program behind `--`: started without executing an instruction of its own, on one processor, then let run.
+//! The program behind `--`: started without executing an instruction of its own, on chosen processors, then let run.
 
 #[cfg(unix)]
 mod unix;
@@ -35,7 +35,7 @@ pub enum ProgramOutput {
     ToStandardError,
 }
 
-/// Starts a program stopped, confined to the processor that `core` stands for.
+/// Starts a program stopped, confined to the processors that `cores` stand for.
 ///
 /// `launcher` is this program's own executable, which stops itself and then becomes the program (Unix only).
 ///
@@ -43,7 +43,7 @@ pub enum ProgramOutput {
 pub fn spawn(
     launcher: &Path,
     words: &[OsString],
-    core: u32,
+    cores: &[u32],
     output: ProgramOutput,
 ) -> Result<Program> {
     let (name, _) = words
@@ -53,7 +53,7 @@ pub fn spawn(
     if output == ProgramOutput::ToStandardError {
         command.stdout(Stdio::from(std::io::stderr()));
     }
-    system::spawn(&mut command, core).map_err(|error| {
+    system::spawn(&mut command, cores).map_err(|error| {
         let name = name.to_string_lossy();
         Failure::other(match error.kind() {
             ErrorKind::NotFound => format!("there is no program {name}"),

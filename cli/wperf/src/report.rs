@@ -2,5 +2,7 @@
 
 pub mod csv;
 pub mod output;
+pub mod progress;
+pub mod sample;
 pub mod stat;
 pub mod table;

@@ -1,7 +1,7 @@
 //! One run: the command line, the command, the exit code.
 
 use crate::{
-    command::{World, detect, list, lock, man, stat, test, version},
+    command::{World, detect, list, lock, man, sample, stat, test, version},
     exit::Outcome,
     failure::Result,
     options::{self, Command, Compat, Parsed},
@@ -49,6 +49,8 @@ fn dispatch(
         Command::Help => console.answer(&options::help()),
         Command::Version => version::run(options, &mut console, world),
         Command::Stat => stat::run(options, &mut console, world),
+        Command::Sample => sample::sample(options, &mut console, world),
+        Command::Record => sample::record(options, &mut console, world),
         Command::List => list::run(options, &mut console, world),
         Command::Test => test::run(options, &mut console, world),
         Command::Detect => detect::run(options, &mut console, world),

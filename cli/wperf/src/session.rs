@@ -1,17 +1,23 @@
 //! Owning cores of the driver: acquire, assign, start, stop, read, release.
 
+mod sampling;
+
+pub use sampling::SampleTotals;
+
 use crate::{
-    device::{Device, DeviceError, process_name},
+    device::{Device, DeviceError},
     exit::Outcome,
     failure::{Failure, Result},
     ownership::{self, Holder},
     plan::{Counters, Plan},
+    process,
 };
 use wperf_abi::{
     ABI_MAJOR, EventCode, EventFilter, Refusal,
     client::{CallError, Client},
     record::{
         AcquireMode, AcquireOutcome, AssignReply, CoreOwnership, EventCount, Holding, ReadHeader,
+        RoutineTimes,
     },
 };
 
@@ -32,6 +38,16 @@ pub fn check_version(driver: &mut Driver) -> Result<()> {
     )))
 }
 
+/// How long the interrupt routine of a core took; `None` of a driver of contract 1.1, which has none.
+///
+/// Errors: the driver's.
+pub fn isr_times(driver: &mut Driver, core: u32) -> Result<Option<RoutineTimes>> {
+    match driver.query_isr_times(core) {
+        Err(CallError::Refused(_, Refusal::UnknownCall)) => Ok(None),
+        other => Ok(Some(other?)),
+    }
+}
+
 /// What a core has counted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Reading {
@@ -39,6 +55,27 @@ pub struct Reading {
     pub head: ReadHeader,
     /// Totals of the events, in the order of the plan.
     pub events: Vec<EventCount>,
+}
+
+impl Reading {
+    /// What was counted since an earlier reading of the same run.
+    #[must_use]
+    pub fn since(&self, earlier: &Self) -> Self {
+        let since = |(now, before): (&EventCount, &EventCount)| EventCount {
+            value: now.value.saturating_sub(before.value),
+            enabled_ns: now.enabled_ns.saturating_sub(before.enabled_ns),
+            running_ns: now.running_ns.saturating_sub(before.running_ns),
+            ..*now
+        };
+        Self {
+            head: ReadHeader {
+                enabled_ns: self.head.enabled_ns.saturating_sub(earlier.head.enabled_ns),
+                rotations: self.head.rotations.saturating_sub(earlier.head.rotations),
+                ..self.head
+            },
+            events: self.events.iter().zip(&earlier.events).map(since).collect(),
+        }
+    }
 }
 
 /// Cores that are ours until this is dropped.
@@ -168,6 +205,19 @@ impl<'d> Session<'d> {
         Ok(readings)
     }
 
+    /// What the driver's DPCs and interrupt routines have taken of the cores since it was loaded. Units: ns.
+    ///
+    /// Errors: the driver's.
+    pub fn routines_ns(&mut self) -> Result<u64> {
+        let mut sum = 0_u64;
+        for &core in &self.cores {
+            sum = sum.saturating_add(self.driver.query_dpc_times(core)?.total_ns);
+            let interrupts = isr_times(self.driver, core)?;
+            sum = sum.saturating_add(interrupts.map_or(0, |times| times.total_ns));
+        }
+        Ok(sum)
+    }
+
     fn note_loss<T>(
         &mut self,
         result: std::result::Result<T, CallError<DeviceError>>,
@@ -197,7 +247,7 @@ fn busy(holders: &[Holder]) -> Failure {
     let mut message =
         String::from("warning: other WindowsPerf process acquired the wperf-driver.\n");
     for holder in holders {
-        message.push_str(&holder.sentence(process_name(holder.pid).as_deref()));
+        message.push_str(&holder.sentence(process::name(holder.pid).as_deref()));
         message.push('\n');
     }
     message.push_str("Operation cancelled!");

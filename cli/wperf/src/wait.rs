@@ -20,6 +20,8 @@ pub enum End {
     Interrupted,
     /// The program has ended.
     Program(ExitStatus),
+    /// The process that was looked at has ended.
+    Gone,
 }
 
 /// How often a running program is looked at: bounds the error of the elapsed time.

@@ -55,7 +55,7 @@ fn exit_codes_are_those_of_the_table() {
         ("man nonsense", 1),
         ("stat --frobnicate", 2),
         ("stat", 2),
-        ("record -e instructions -- true", 5),
+        ("record -e arm_spe_0// -- true", 5),
     ] {
         let output = run(folder.path(), line);
         assert_eq!(
@@ -129,7 +129,7 @@ fn a_program_is_stopped_and_pinned_until_it_is_resumed() {
     let launcher = Path::new(env!("CARGO_BIN_EXE_wperf"));
     let words = ["sh", "-c", "echo x > \"$0\"; exit 3"].map(Into::into);
     let words = [words.as_slice(), &[witness.clone().into()]].concat();
-    let mut program = program::spawn(launcher, &words, 1, ProgramOutput::Shared).unwrap();
+    let mut program = program::spawn(launcher, &words, &[1], ProgramOutput::Shared).unwrap();
     thread::sleep(Duration::from_millis(50));
     assert_eq!(state(program.pid()), Some('T'));
     assert!(!witness.exists());
@@ -152,7 +152,7 @@ fn a_program_is_stopped_and_pinned_until_it_is_resumed() {
 fn a_program_that_is_given_up_does_not_stay_behind() {
     let launcher = Path::new(env!("CARGO_BIN_EXE_wperf"));
     let words = ["sleep", "1000"].map(Into::into);
-    let program = program::spawn(launcher, &words, 0, ProgramOutput::Shared).unwrap();
+    let program = program::spawn(launcher, &words, &[0], ProgramOutput::Shared).unwrap();
     let pid = program.pid();
     drop(program);
     let start = Instant::now();

@@ -15,5 +15,5 @@ pub mod source;
 pub use host_perf::HostPerf;
 pub use model::Model;
 pub use pmu::VirtualPmu;
-pub use registers::{NoPmu, Registers};
-pub use source::{Architectural, Event, Source};
+pub use registers::{NoPmu, Overflow, Overflows, Registers};
+pub use source::{Architectural, Event, Place, Reached, Source};

@@ -51,6 +51,7 @@ mod machine;
 mod mdl;
 mod memory;
 mod object;
+mod overflow;
 mod paged;
 mod parallel;
 mod pnp;

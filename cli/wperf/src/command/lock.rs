@@ -2,11 +2,11 @@
 
 use super::{World, cores_of};
 use crate::{
-    device::process_name,
     failure::Result,
     machine::Machine,
     options::Options,
     ownership::{cores_text, process_text, ranges, since_text},
+    process,
     report::{
         output::Console,
         table::{Cell, Table},
@@ -57,7 +57,7 @@ pub fn status(options: &Options, console: &mut Console<'_>, world: &World<'_>) -
     let cores = cores_of(options, &Machine::query(driver)?)?;
     let mut records = driver.query_ownership()?;
     records.retain(|record| cores.contains(&record.core));
-    let table = status_table(&records, process_name, &TimeZone::system());
+    let table = status_table(&records, process::name, &TimeZone::system());
     console.answer(&table.to_text())?;
     console.json(&json!({ "Ownership": table.to_json() }), options)
 }

@@ -1,6 +1,9 @@
 //! `stat`: counts.
 
-use super::{World, catalog_of, cores_of, idle_core, period_of, plan_of, refuse_uncore};
+use super::{
+    World, catalog_of, cores_of, idle_core, period_of, plan_of, refuse_uncore, start_program,
+    warn_of_differences,
+};
 use crate::{
     catalog::Product,
     device::Host,
@@ -8,20 +11,20 @@ use crate::{
     machine::Machine,
     options::Options,
     plan::Plan,
-    program::{self, Program, ProgramOutput},
+    program::{self, Program},
     report::{
         csv::{self, Timeline},
         output::Console,
+        progress,
         stat::{Setup, StatReport},
     },
-    session::{Session, Take},
+    session::{Reading, Session, Take},
     wait::{End, wait},
 };
-use indicatif::{ProgressBar, ProgressStyle};
 use jiff::Zoned;
 use serde_json::{Value, json};
 use std::time::{Duration, Instant};
-use wperf_abi::{EventFilter, record::PmuKind};
+use wperf_abi::EventFilter;
 
 /// Pause between the counts of a timeline unless `-i` says otherwise.
 const DEFAULT_INTERVAL: Duration = Duration::from_secs(60);
@@ -33,6 +36,14 @@ pub fn run(options: &Options, console: &mut Console<'_>, world: &World<'_>) -> R
     refuse_uncore(options)?;
     if options.events.is_empty() && options.metrics.is_empty() {
         return Err(Failure::usage("no event specified"));
+    }
+    if options.gapless && (!options.timeline || options.timeout.is_none()) {
+        return Err(Failure::usage("--gapless needs -t and --timeout"));
+    }
+    if options.gapless && options.interval.is_some() {
+        return Err(Failure::usage(
+            "--gapless and -i contradict each other: there is no pause",
+        ));
     }
     let mut opened = world.open(options)?;
     if let Some(about) = opened.host.describe() {
@@ -52,7 +63,7 @@ pub fn run(options: &Options, console: &mut Console<'_>, world: &World<'_>) -> R
     let product = machine.product(cores[0], opened.host.as_ref());
     warn_of_differences(&machine, &cores, console)?;
     let catalog = catalog_of(options, &product)?;
-    let period_ms = period_of(options, &machine)?;
+    let period_ms = period_of(options, &machine, console)?;
     // What cannot be planned at all should not take the PMU from anybody.
     let counters = machine.counters(
         driver,
@@ -110,19 +121,16 @@ fn one_core(
     }
 }
 
-fn warn_of_differences(machine: &Machine, cores: &[u32], console: &mut Console<'_>) -> Result<()> {
-    let first = machine.core(cores[0]);
-    if first.pmu == PmuKind::SOFTWARE {
-        console.warn("warning: there is no hardware PMU to use: only time is counted, and `cycle` is ticks of the time stamp counter")?;
-    }
-    let differs = |core: &&u32| machine.core(**core).identification != first.identification;
-    match cores.iter().find(differs) {
-        Some(core) => console.warn(&format!(
-            "warning: core {core} is another processor than core {}, whose event names are used for all",
-            first.core
-        )),
-        None => Ok(()),
-    }
+/// Takes the result of each count of a timeline.
+type Push<'p> = dyn FnMut(&StatReport) -> Result<()> + 'p;
+
+/// Where a count stands at a time.
+#[derive(Default)]
+struct Before {
+    elapsed: Duration,
+    readings: Vec<Reading>,
+    /// What the driver's routines have taken of the cores.
+    routines_ns: u64,
 }
 
 /// A count that is set up.
@@ -151,19 +159,22 @@ impl Count<'_, '_> {
 
     fn timeline(&mut self, console: &mut Console<'_>) -> Result<Value> {
         let options = self.options;
-        let interval = options.interval.unwrap_or(DEFAULT_INTERVAL);
+        let interval = match options.gapless {
+            true => Duration::ZERO,
+            false => options.interval.unwrap_or(DEFAULT_INTERVAL),
+        };
         let path = csv::file_name(options, self.session.cores(), &Zoned::now());
         let mut file = Timeline::create(path, self.setup.clone(), interval)?;
         console.detail(&format!("timeline file: '{}'", file.path().display()))?;
         let mut documents: Vec<Value> = Vec::new();
-        for number in 1.. {
-            let (report, end) = self.count(console)?;
-            file.push(&report)?;
+        let mut push = |report: &StatReport| {
             documents.push(report.to_json());
-            let is_last = options.repeats.is_some_and(|repeats| number >= repeats);
-            if is_last || end != End::Deadline || self.pause(interval, console)? != End::Deadline {
-                break;
-            }
+            file.push(report)
+        };
+        if options.gapless {
+            self.counts_without_gaps(console, &mut push)?;
+        } else {
+            self.counts_with_pauses(interval, console, &mut push)?;
         }
         self.end_program(console)?;
         Ok(json!({
@@ -174,8 +185,68 @@ impl Count<'_, '_> {
         }))
     }
 
-    /// Counts once; the program starts with the first count.
-    fn count(&mut self, console: &mut Console<'_>) -> Result<(StatReport, End)> {
+    /// Counts begin at fixed times after the first: neither what is done between them nor a late end adds up.
+    fn counts_with_pauses(
+        &mut self,
+        interval: Duration,
+        console: &mut Console<'_>,
+        push: &mut Push<'_>,
+    ) -> Result<()> {
+        let first = Instant::now();
+        for number in 1.. {
+            let (report, end) = self.count(console)?;
+            push(&report)?;
+            if self.is_last(number) || end != End::Deadline {
+                break;
+            }
+            let period = self.options.timeout.unwrap_or_default() + interval;
+            let pause = pause_before(number, period, first.elapsed());
+            if self.pause(pause, console)? != End::Deadline {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// The counters run from the first count to the last, and are read at the end of each: nothing is missing between.
+    fn counts_without_gaps(
+        &mut self,
+        console: &mut Console<'_>,
+        push: &mut Push<'_>,
+    ) -> Result<()> {
+        let timeout = self.options.timeout.unwrap_or_default();
+        let start = self.begin(console)?;
+        let mut before = Before::default();
+        for number in 1.. {
+            let deadline = timeout.saturating_mul(number);
+            let end = self.wait(console, "counting", start, Some(deadline))?;
+            let is_last = self.is_last(number) || end != End::Deadline;
+            if is_last {
+                self.session.stop()?;
+            }
+            let now = Before {
+                elapsed: start.elapsed(),
+                readings: self.session.read(self.plan)?,
+                routines_ns: self.session.routines_ns()?,
+            };
+            let report = self.report(&before, &now, console)?;
+            push(&report)?;
+            if is_last {
+                break;
+            }
+            before = now;
+        }
+        console.progress("counting ... done")
+    }
+
+    fn is_last(&self, number: u32) -> bool {
+        self.options
+            .repeats
+            .is_some_and(|repeats| number >= repeats)
+    }
+
+    /// Starts the counters, then the program if it is not running yet.
+    fn begin(&mut self, console: &mut Console<'_>) -> Result<Instant> {
         let is_new = self.program.is_none() && !self.options.program.is_empty();
         if is_new {
             self.program = Some(self.spawn(console)?);
@@ -185,39 +256,63 @@ impl Count<'_, '_> {
         if let Some(program) = self.program.as_mut().filter(|_| is_new) {
             program.resume()?;
         }
+        Ok(start)
+    }
+
+    /// Counts once; the program starts with the first count.
+    fn count(&mut self, console: &mut Console<'_>) -> Result<(StatReport, End)> {
+        let before = Before {
+            routines_ns: self.session.routines_ns()?,
+            ..Before::default()
+        };
+        let start = self.begin(console)?;
         let end = self.wait(console, "counting", start, self.options.timeout)?;
         self.session.stop()?;
-        let elapsed = start.elapsed();
-        let readings = self.session.read(self.plan)?;
+        let now = Before {
+            elapsed: start.elapsed(),
+            readings: self.session.read(self.plan)?,
+            routines_ns: self.session.routines_ns()?,
+        };
         console.progress("counting ... done")?;
-        let report = StatReport::new(self.setup.clone(), self.plan, &readings, elapsed);
+        Ok((self.report(&before, &now, console)?, end))
+    }
+
+    /// What was counted between two times.
+    fn report(
+        &self,
+        before: &Before,
+        now: &Before,
+        console: &mut Console<'_>,
+    ) -> Result<StatReport> {
+        let readings: Vec<Reading> = match before.readings.as_slice() {
+            [] => now.readings.clone(),
+            earlier => now
+                .readings
+                .iter()
+                .zip(earlier)
+                .map(|(n, e)| n.since(e))
+                .collect(),
+        };
+        let elapsed = now.elapsed.saturating_sub(before.elapsed);
+        let mut report = StatReport::new(self.setup.clone(), self.plan, &readings, elapsed);
+        report.took(Duration::from_nanos(
+            now.routines_ns.saturating_sub(before.routines_ns),
+        ));
         for warning in &report.warnings {
             console.warn(warning)?;
         }
-        Ok((report, end))
+        Ok(report)
     }
 
     fn spawn(&mut self, console: &mut Console<'_>) -> Result<Program> {
-        let output = if self.options.json {
-            ProgramOutput::ToStandardError
-        } else {
-            ProgramOutput::Shared
-        };
-        let core = self.session.cores()[0];
-        let words = &self.options.program;
-        let program = program::spawn(&self.world.launcher, words, core, output)?;
-        self.host.attach(core, program.pid()).map_err(|error| {
-            let message = format!(
-                "core {core} cannot count process {}: {error}",
-                program.pid()
-            );
-            Failure::new(error.outcome(), message)
-        })?;
-        if let Some(caveat) = self.host.caveat() {
-            console.warn(caveat)?;
-        }
-        console.detail(&format!("process {} runs on core {core}", program.pid()))?;
-        Ok(program)
+        start_program(
+            &self.options.program,
+            self.options,
+            self.world,
+            self.session.cores(),
+            self.host,
+            console,
+        )
     }
 
     /// Ends a program that outlives the count, and says how it ended.
@@ -243,11 +338,11 @@ impl Count<'_, '_> {
         start: Instant,
         timeout: Option<Duration>,
     ) -> Result<End> {
-        let bar = progress_bar(console, what, timeout);
+        let bar = progress::bar(console, what, timeout);
         let session = &mut self.session;
         let child = self.program.as_mut().map(Program::child);
         let end = wait(&self.world.interrupts, start, timeout, child, |since| {
-            advance(&bar, since);
+            progress::advance(&bar, since);
             session.check_still_ours()
         });
         bar.finish_and_clear();
@@ -255,27 +350,22 @@ impl Count<'_, '_> {
     }
 }
 
-fn progress_bar(console: &Console<'_>, what: &'static str, total: Option<Duration>) -> ProgressBar {
-    if !console.shows_progress_bar() {
-        return ProgressBar::hidden();
+/// How long to wait for a count, the first being number 0, so much time after that one began.
+fn pause_before(number: u32, period: Duration, since_first: Duration) -> Duration {
+    period.saturating_mul(number).saturating_sub(since_first)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_count_takes_longer_is_taken_from_the_pause_behind_it() {
+        let ms = Duration::from_millis;
+        assert_eq!(pause_before(1, ms(50), ms(12)), ms(38));
+        assert_eq!(pause_before(3, ms(50), ms(149)), ms(1));
+        assert_eq!(pause_before(2, ms(50), ms(170)), ms(0));
+        let late = pause_before(u32::MAX, Duration::MAX, ms(1));
+        assert_eq!(late, Duration::MAX - ms(1));
     }
-    let (bar, template) = match total {
-        Some(total) => (
-            ProgressBar::new(millis(total)),
-            "{msg} ... [{bar:40}] {pos} of {len} ms",
-        ),
-        None => (ProgressBar::new_spinner(), "{msg} ... {spinner} {elapsed}"),
-    };
-    let style = ProgressStyle::with_template(template);
-    let style = style.unwrap_or_else(|_| ProgressStyle::default_bar());
-    bar.with_style(style).with_message(what)
-}
-
-fn advance(bar: &ProgressBar, since: Duration) {
-    bar.set_position(millis(since));
-    bar.tick();
-}
-
-fn millis(duration: Duration) -> u64 {
-    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }

@@ -10,9 +10,10 @@ use crate::{
         output::Console,
         table::{Cell, Table},
     },
+    session,
 };
 use serde_json::json;
-use wperf_abi::record::{CoreConfig, DpcTimes, PmuKind};
+use wperf_abi::record::{CoreConfig, PmuKind, RoutineTimes};
 
 /// Runs `test`.
 ///
@@ -44,7 +45,7 @@ pub fn run(options: &Options, console: &mut Console<'_>, world: &World<'_>) -> R
     rows.hardware(&machine, &core);
     rows.push("gpc_nums[EVT_CORE]", core.counters_free.to_string());
     rows.push("fpc_nums[EVT_CORE]", core.fixed_counters.to_string());
-    let period = match period_of(options, &machine)? {
+    let period = match period_of(options, &machine, console)? {
         0 => machine.head.period_default_ms,
         period => period,
     };
@@ -59,7 +60,11 @@ pub fn run(options: &Options, console: &mut Console<'_>, world: &World<'_>) -> R
     );
     rows.cores(&machine);
     for core in &machine.cores {
-        rows.dpcs(&driver.query_dpc_times(core.core)?);
+        let dpcs = driver.query_dpc_times(core.core)?;
+        rows.routine("dpc", "DPCs", &dpcs);
+        if let Some(interrupts) = session::isr_times(driver, core.core)? {
+            rows.routine("isr", "interrupts", &interrupts);
+        }
     }
     console.answer(&rows.0.to_text())?;
     console.json(&json!({ "Test_Results": rows.0.to_json() }), options)
@@ -132,8 +137,8 @@ impl Rows {
         }
     }
 
-    /// Beyond WindowsPerf: how long the driver keeps a core busy at DISPATCH_LEVEL.
-    fn dpcs(&mut self, times: &DpcTimes) {
+    /// Beyond WindowsPerf: how long the driver keeps a core busy at DISPATCH_LEVEL and above.
+    fn routine(&mut self, name: &str, calls: &str, times: &RoutineTimes) {
         let mean = times.total_ns.checked_div(times.count).unwrap_or(0);
         let longest = times.longest_ns;
         let ranges = times
@@ -145,11 +150,14 @@ impl Rows {
             .map(|(range, count)| format!("{count} from 2^{range} ns"))
             .collect();
         let text = format!(
-            "{} DPCs, mean {mean} ns, longest {longest} ns: {}",
+            "{} {calls}, mean {mean} ns, longest {longest} ns: {}",
             times.count,
             ranges.join(", ")
         );
-        self.push(format!("dpc[{}]", times.core), text.trim_end_matches(": "));
+        self.push(
+            format!("{name}[{}]", times.core),
+            text.trim_end_matches(": "),
+        );
     }
 }
 

@@ -16,8 +16,8 @@ use wperf_abi::{
     CoreSet, EventCode, Ioctl, Refusal, Request, State,
     client::{Client, Reply},
     record::{
-        AcquireOutcome, AcquireReply, AssignEvent, AssignReply, Holding, PmuKind, SupportedEvent,
-        count_flags,
+        AcquireOutcome, AcquireReply, AssignEvent, AssignReply, Holding, PmuKind, Sample,
+        SupportedEvent, count_flags,
     },
     request::AcquireHow,
 };
@@ -41,6 +41,11 @@ struct Machine {
     next_session: u64,
     forced_out: HashSet<u64>,
     attached: BTreeMap<u32, u32>,
+    isolates: bool,
+    /// What the cores sample once they are started.
+    samples: Vec<Sample>,
+    /// Samples that every core loses.
+    lost: u64,
 }
 
 struct Core {
@@ -49,6 +54,8 @@ struct Core {
     generation: u64,
     events: Vec<AssignEvent>,
     ran_ns: u64,
+    delivered: u64,
+    starts: u32,
 }
 
 impl FakeDriver {
@@ -96,6 +103,8 @@ impl FakeDriver {
             generation: 0,
             events: Vec::new(),
             ran_ns: 0,
+            delivered: 0,
+            starts: 0,
         };
         Self(Rc::new(RefCell::new(Machine {
             cores: (0..cores).map(core).collect(),
@@ -106,7 +115,28 @@ impl FakeDriver {
             next_session: 1,
             forced_out: HashSet::new(),
             attached: BTreeMap::new(),
+            isolates: true,
+            samples: Vec::new(),
+            lost: 0,
         })))
+    }
+
+    /// Samples these, each on its core, and loses `lost` on every core.
+    #[cfg(unix)]
+    pub(crate) fn sampling(self, samples: Vec<Sample>, lost: u64) -> Self {
+        {
+            let mut machine = self.0.borrow_mut();
+            machine.samples = samples;
+            machine.lost = lost;
+        }
+        self
+    }
+
+    /// Sees whatever runs on a core, as a real PMU does.
+    #[cfg(unix)]
+    pub(crate) fn seeing_all(self) -> Self {
+        self.0.borrow_mut().isolates = false;
+        self
     }
 
     /// Opens the device as process `pid`.
@@ -123,6 +153,11 @@ impl FakeDriver {
             client: Client::new(device),
             host: Box::new(FakeHost(self.clone())),
         }
+    }
+
+    /// How often cores were started.
+    pub(crate) fn starts(&self) -> u32 {
+        self.0.borrow().cores.iter().map(|core| core.starts).sum()
     }
 
     /// State of a core.
@@ -240,7 +275,21 @@ impl Machine {
             Request::QueryConfig => Ok(self.config()),
             Request::QueryEvents(core) => Ok(self.events(core)),
             Request::QueryOwnership => Ok(self.ownership(session)),
-            Request::QueryDpcTimes(core) => Ok(dpc_times(core).as_bytes().to_vec()),
+            Request::QueryDpcTimes(core) | Request::QueryIsrTimes(core) => {
+                Ok(dpc_times(core).as_bytes().to_vec())
+            }
+            Request::SampleAssign(sampling) => {
+                self.owned(ioctl, session, sampling.cores)?;
+                self.sample_assign(sampling)
+            }
+            Request::SampleWait(timeout_ms, cores) => {
+                self.owned(ioctl, session, cores)?;
+                Ok(answers::waited(timeout_ms))
+            }
+            Request::SampleRead(cores) => {
+                self.owned(ioctl, session, cores)?;
+                Ok(self.sample_read(cores))
+            }
             Request::Acquire(..) => unreachable!("answered by `acquire`"),
             Request::Assign(assignment) => {
                 self.owned(ioctl, session, assignment.cores)?;
@@ -248,21 +297,33 @@ impl Machine {
             }
             Request::Read(core) => {
                 self.owned_core(ioctl, session, core)?;
+                let counting = &mut self.cores[core as usize];
+                if counting.state == State::Counting {
+                    counting.ran_ns += RUN_NS;
+                }
                 Ok(self.read(core))
             }
             Request::Release(set) => self.each(ioctl, session, set, Core::free),
             Request::Reset(set) => self.each(ioctl, session, set, |core| {
                 core.generation += 1;
                 core.ran_ns = 0;
+                core.delivered = 0;
             }),
             Request::Start(set) => self.each(ioctl, session, set, |core| {
-                core.state = State::Counting;
+                core.starts += 1;
+                core.state = match core.state {
+                    State::Armed => State::Sampling,
+                    _ => State::Counting,
+                };
             }),
             Request::Stop(set) => self.each(ioctl, session, set, |core| {
                 if core.state == State::Counting {
                     core.ran_ns += RUN_NS;
                 }
-                core.state = State::Assigned;
+                core.state = match core.state {
+                    State::Armed | State::Sampling => State::Armed,
+                    _ => State::Assigned,
+                };
             }),
         }
     }
@@ -346,6 +407,10 @@ impl Host for FakeHost {
 
     fn counts_host_events(&self) -> bool {
         false
+    }
+
+    fn samples_only_attached(&self) -> bool {
+        self.0.0.borrow().isolates
     }
 
     fn attach(&mut self, core: u32, pid: u32) -> Result<(), DeviceError> {

@@ -113,6 +113,10 @@ impl Host for Lab {
         about.is_ok_and(|about| about.pmu_source.starts_with(HOST_SOURCE))
     }
 
+    fn samples_only_attached(&self) -> bool {
+        true
+    }
+
     fn attach(&mut self, core: u32, pid: u32) -> Result<(), DeviceError> {
         self.0.attach(core, pid).map_err(device_error)
     }

@@ -4,6 +4,7 @@
     reason = "Win32 is reached through the foreign function interface only"
 )]
 
+pub(crate) mod processes;
 pub(crate) mod program;
 
 use super::{Device, DeviceError, DriverOptions, Host, Opened};
@@ -15,10 +16,7 @@ use std::{
 use windows_sys::Win32::{
     Foundation::{ERROR_FILE_NOT_FOUND, GENERIC_READ, GENERIC_WRITE, HANDLE, INVALID_HANDLE_VALUE},
     Storage::FileSystem::{CreateFileW, FILE_SHARE_READ, FILE_SHARE_WRITE, OPEN_EXISTING},
-    System::{
-        IO::DeviceIoControl,
-        Threading::{OpenProcess, PROCESS_QUERY_LIMITED_INFORMATION, QueryFullProcessImageNameW},
-    },
+    System::IO::DeviceIoControl,
 };
 use wperf_abi::{
     CLIENT_PATH,
@@ -118,6 +116,10 @@ impl Host for System {
         false
     }
 
+    fn samples_only_attached(&self) -> bool {
+        false
+    }
+
     fn attach(&mut self, _core: u32, _pid: u32) -> Result<(), DeviceError> {
         // The process is pinned to the core; its PMU counts whatever runs there.
         Ok(())
@@ -126,24 +128,6 @@ impl Host for System {
     fn detach(&mut self, _core: u32) -> Result<(), DeviceError> {
         Ok(())
     }
-}
-
-/// Name of the program a process runs; `None` when it is gone or may not be looked at.
-#[must_use]
-pub fn process_name(pid: u32) -> Option<String> {
-    // SAFETY: the call takes no pointers.
-    let handle = unsafe { OpenProcess(PROCESS_QUERY_LIMITED_INFORMATION, 0, pid) };
-    let process = owned(handle)?;
-    let mut path = [0_u16; 1024];
-    let mut len = u32::try_from(path.len()).ok()?;
-    // SAFETY: (1) The handle is open and has the right to query. (2) `path` has `len` elements. (3) `len` is writable.
-    let succeeded = unsafe {
-        QueryFullProcessImageNameW(process.as_raw_handle(), 0, path.as_mut_ptr(), &raw mut len)
-    };
-    let path = path.get(..usize::try_from(len).ok()?)?;
-    let path = String::from_utf16_lossy(path);
-    let name = path.rsplit('\\').next()?;
-    (succeeded != 0).then(|| name.to_owned())
 }
 
 /// Takes ownership of a handle that a Win32 function just made; `None` for null.

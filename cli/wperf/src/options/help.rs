@@ -11,7 +11,7 @@ const WIDTH: usize = 81;
 #[must_use]
 pub fn help() -> String {
     let mut text = String::from(
-        "NAME:\n    wperf - counts hardware events\n\nSYNOPSIS:\n    wperf COMMAND [OPTIONS] [-- PROGRAM ARGS]\n\nCOMMANDS:\n",
+        "NAME:\n    wperf - counts hardware events, and samples programs by them\n\nSYNOPSIS:\n    wperf COMMAND [OPTIONS] [-- PROGRAM ARGS]\n\nCOMMANDS:\n",
     );
     for spec in COMMANDS {
         entry(

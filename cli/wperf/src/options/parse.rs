@@ -1,17 +1,17 @@
 //! From the words of a command line to [`Options`].
 
 use super::{
-    Command, Options, Verbosity,
+    Command, Options, SamplingOptions, Verbosity,
     table::{COMMANDS, OPTIONS, OptionSpec},
 };
 use crate::{
     device::DriverOptions,
-    exit::Outcome,
     failure::{Failure, Result},
     grammar::{cores, duration},
+    profile::export::{self, Export, Format},
 };
 use clap::{Arg, ArgAction, ArgMatches, error::ErrorKind};
-use std::{ffi::OsString, path::PathBuf};
+use std::{ffi::OsString, path::PathBuf, time::Duration};
 
 /// A command line understood.
 #[derive(Debug, PartialEq, Eq)]
@@ -26,12 +26,12 @@ pub struct Parsed {
 
 /// Parses the words behind the program's name. `compat` is what the environment says of `--compat`.
 ///
-/// Errors: [`Outcome::Usage`] for an unknown option or a missing argument, [`Outcome::Failure`] for an argument that is not
-/// of its grammar, [`Outcome::NotImplemented`] for `sample` and `record`.
+/// Errors: [`Outcome::Usage`](crate::exit::Outcome::Usage) for an unknown option or a missing argument, [`Outcome::Failure`](crate::exit::Outcome::Failure) for an argument that is not
+/// of its grammar.
 pub fn parse(words: &[OsString], compat: Compat) -> Result<Parsed> {
-    refuse_absent_commands(words)?;
     let asked = own_words(words).any(|word| word == "--compat");
-    let (words, warnings) = if asked || compat == Compat::On {
+    let compat = asked || compat == Compat::On;
+    let (words, warnings) = if compat {
         drop_unknown(words)
     } else {
         (words.to_vec(), Vec::new())
@@ -40,9 +40,15 @@ pub fn parse(words: &[OsString], compat: Compat) -> Result<Parsed> {
         .try_get_matches_from(words.iter().map(single_dash_version))
         .map_err(|error| usage(&error))?;
     let (command, operands, sleep) = command_of(&matches)?;
-    let options = options_of(&matches, operands, sleep.as_deref())?;
-    if !options.program.is_empty() && command != Command::Stat {
-        return Err(Failure::usage("only `stat` takes a program behind --"));
+    let options = Options {
+        compat,
+        ..options_of(&matches, operands, sleep.as_deref())?
+    };
+    let takes_program = matches!(command, Command::Stat | Command::Record);
+    if !options.program.is_empty() && !takes_program {
+        return Err(Failure::usage(
+            "only `stat` and `record` take a program behind --",
+        ));
     }
     Ok(Parsed {
         command,
@@ -72,28 +78,6 @@ fn single_dash_version(word: &OsString) -> OsString {
     } else {
         word.clone()
     }
-}
-
-/// `sample` and `record` come with options that this version does not have: say what is missing, not which option.
-fn refuse_absent_commands(words: &[OsString]) -> Result<()> {
-    let mut words = own_words(words);
-    while let Some(word) = words.next() {
-        if option(word).is_some_and(OptionSpec::takes_argument) {
-            words.next();
-        }
-        let spec = COMMANDS.iter().find(|spec| word == spec.word);
-        match spec.map(|spec| (spec.word, spec.command)) {
-            Some((word, None)) => {
-                let message = format!(
-                    "`wperf {word}` is not in this version: only counting is (`wperf stat`)"
-                );
-                return Err(Failure::new(Outcome::NotImplemented, message));
-            }
-            Some((_, Some(_))) => return Ok(()),
-            None => {}
-        }
-    }
-    Ok(())
 }
 
 fn option(word: &OsString) -> Option<&'static OptionSpec> {
@@ -150,7 +134,7 @@ fn parser() -> clap::Command {
 
 fn argument(spec: &'static OptionSpec) -> Arg {
     let (action, hyphens) = match (spec.takes_argument(), spec.id) {
-        (true, "events" | "metrics" | "config") => (ArgAction::Append, true),
+        (true, "events" | "metrics" | "config" | "export") => (ArgAction::Append, true),
         (true, _) => (ArgAction::Set, true),
         (false, _) => (ArgAction::SetTrue, false),
     };
@@ -202,7 +186,7 @@ fn command_of(matches: &ArgMatches) -> Result<(Command, Vec<String>, Option<Stri
         }
     }
     let flag = |id| matches.get_flag(id);
-    let command = match command.flatten() {
+    let command = match command {
         _ if flag("help") => Command::Help,
         Some(Command::Lock) if flag("status") => Command::Status,
         Some(command) => command,
@@ -239,11 +223,13 @@ fn options_of(matches: &ArgMatches, operands: Vec<String>, sleep: Option<&str>) 
         timeline: flag("timeline"),
         interval: time("interval", "-i")?,
         repeats: number("-n", one("repeats"))?.filter(|&n| n != 0),
+        gapless: flag("gapless"),
         kernel: flag("kernel"),
         dmc: number("--dmc", one("dmc"))?,
         user_metrics: path("user-metrics"),
         extra_events: one("extra-events").map(str::to_owned),
         config: many("config"),
+        sampling: sampling_of(matches)?,
         json: flag("json"),
         output: path("output"),
         output_csv: one("output-csv").map(str::to_owned),
@@ -259,6 +245,37 @@ fn options_of(matches: &ArgMatches, operands: Vec<String>, sleep: Option<&str>) 
         },
         operands,
         program: program.cloned().collect(),
+        compat: false,
+    })
+}
+
+fn sampling_of(matches: &ArgMatches) -> Result<SamplingOptions> {
+    let one = |id| matches.get_one::<String>(id).map(String::as_str);
+    let flag = |id| matches.get_flag(id);
+    let exports = matches.get_many::<String>("export").unwrap_or_default();
+    let mut exports = exports
+        .map(|text| export::parse(text))
+        .collect::<std::result::Result<Vec<_>, _>>()
+        .map_err(|error| Failure::usage(error.to_string()))?;
+    if flag("export-perf") {
+        exports.push(Export {
+            format: Format::Perf,
+            path: PathBuf::from("perf.data"),
+        });
+    }
+    let delay = number("--record_spawn_delay", one("delay"))?.unwrap_or_default();
+    Ok(SamplingOptions {
+        image: one("image").map(str::to_owned),
+        pid: number("--pid", one("pid"))?,
+        executable: one("executable").map(PathBuf::from),
+        pdb: one("pdb").map(PathBuf::from),
+        rows: number("--sample-display-row", one("rows"))?,
+        long_names: flag("long-names"),
+        symbol: one("symbol").map(str::to_owned),
+        delay: Duration::from_millis(delay.into()),
+        annotate: flag("annotate") || flag("disassemble"),
+        disassemble: flag("disassemble"),
+        exports,
     })
 }
 

@@ -7,8 +7,8 @@ use super::Command;
 pub struct CommandSpec {
     /// As typed.
     pub word: &'static str,
-    /// What it leads to; `None`: WindowsPerf has it, this version does not.
-    pub command: Option<Command>,
+    /// What it leads to.
+    pub command: Command,
     /// Operands after it.
     pub operands: &'static str,
     /// Whether it talks to the driver.
@@ -53,15 +53,15 @@ macro_rules! commands {
 }
 
 commands! {
-    "stat" "[-- PROGRAM ARGS]" => Some(Command::Stat), Owns, "Counts events, until a time is over, a program has ended, or Ctrl-C.";
-    "list" "" => Some(Command::List), Optional, "Lists the events, metrics and groups of metrics that can be named.";
-    "man" "[CPU/]NAME" => Some(Command::Man), Optional, "Describes an event, a metric or a group of metrics.";
-    "test" "" => Some(Command::Test), Yes, "Shows the configuration of driver and hardware; with -e or -m also how the events would be scheduled.";
-    "detect" "" => Some(Command::Detect), Yes, "Lists the devices of the driver.";
-    "lock" "" => Some(Command::Lock), Owns, "Holds the PMU of all or the named cores until Ctrl-C or a time is over.";
-    "status" "" => Some(Command::Status), Yes, "Shows who holds which core's PMU, and since when; also `lock --status`.";
-    "sample" "" => None, No, "Not in this version: sampling of a running process.";
-    "record" "" => None, No, "Not in this version: sampling of a program from its start.";
+    "stat" "[-- PROGRAM ARGS]" => Command::Stat, Owns, "Counts events, until a time is over, a program has ended, or Ctrl-C.";
+    "sample" "" => Command::Sample, Owns, "Samples a process that runs: which functions it is in when events occur; until a time is over, it ends, or Ctrl-C.";
+    "record" "[-- PROGRAM ARGS]" => Command::Record, Owns, "Starts a program, and samples it from its first instruction to its end.";
+    "list" "" => Command::List, Optional, "Lists the events, metrics and groups of metrics that can be named.";
+    "man" "[CPU/]NAME" => Command::Man, Optional, "Describes an event, a metric or a group of metrics.";
+    "test" "" => Command::Test, Yes, "Shows the configuration of driver and hardware; with -e or -m also how the events would be scheduled.";
+    "detect" "" => Command::Detect, Yes, "Lists the devices of the driver.";
+    "lock" "" => Command::Lock, Owns, "Holds the PMU of all or the named cores until Ctrl-C or a time is over.";
+    "status" "" => Command::Status, Yes, "Shows who holds which core's PMU, and since when; also `lock --status`.";
 }
 
 /// An option.
@@ -95,18 +95,31 @@ macro_rules! options {
 }
 
 options! {
-    "events": "-e", "LIST", "Events: names, rHEX or numbers, separated by commas; {a,b} are counted at the same time. May be repeated.";
+    "events": "-e", "LIST", "Events: names, rHEX or numbers, separated by commas; {a,b} are counted at the same time. For sampling NAME:INTERVAL, a sample each INTERVAL events. May be repeated.";
     "metrics": "-m", "LIST", "Metrics and groups of metrics, separated by commas. May be repeated.";
-    "cores": "-c" "--cpu" "--cores", "LIST", "Cores: numbers and ranges a-b, separated by commas. Default: all; one for a program.";
-    "timeout": "--timeout", "TIME", "How long to count; also written `sleep TIME`. Units ms, s, m, h, d; seconds without. Default: until Ctrl-C.";
+    "cores": "-c" "--cpu" "--cores", "LIST", "Cores: numbers and ranges a-b, separated by commas. Default: all; one idle core for a program.";
+    "timeout": "--timeout", "TIME", "How long to count or sample; also written `sleep TIME`. Units ms, s, m, h, d; seconds without. Default: until Ctrl-C.";
     "timeline": "-t", "", "Counts again and again, with a pause between.";
     "interval": "-i", "TIME", "Pause between the counts of -t. Default: 60 s.";
+    "gapless": "--gapless", "", "With -t: no pause between the counts, and none is lost; the counters run on, and are read at each end.";
     "repeats": "-n", "N", "Number of counts of -t. Default: 0, for ever.";
-    "kernel": "-k", "", "Counts the kernel too.";
+    "kernel": "-k", "", "Counts, or samples, the kernel too.";
     "dmc": "--dmc", "N", "One channel of the memory controller only.";
     "user-metrics": "-C", "FILE", "More metrics: lines `name:event,event`; # begins a comment.";
     "extra-events": "-E", "FILE|LIST", "More events: name:hex, separated by commas, or a file of such.";
-    "config": "--config", "NAME=VALUE", "count.period=MS: how long each window of a multiplexed count lasts, 10 to 100.";
+    "config": "--config", "NAME[=VALUE]", "count.period=MS: how long each window of a multiplexed count lasts, 10 to 100. Without a value it is printed; so are count.period_min and count.period_max.";
+    "image": "--image_name", "NAME", "File name of the program whose process is sampled. Default: that of --pe_file.";
+    "pid": "--pid", "N", "Number of the process that is sampled.";
+    "executable": "--pe_file", "FILE", "Executable of the process that is sampled; with `record`, also the program if none stands behind --.";
+    "pdb": "--pdb_file", "FILE", "PDB of the executable. Default: the one that the executable names, or its name with .pdb.";
+    "rows": "--sample-display-row", "N", "Functions that are printed of each event. Default: 50.";
+    "long-names": "--sample-display-long", "", "Names of functions as the linker has them, or with their parameters.";
+    "symbol": "-s" "--symbol", "PATTERN", "Prints only functions whose name has this part; ^ stands for its beginning, $ for its end. Case does not matter.";
+    "delay": "--record_spawn_delay", "MS", "Samples the program only so many milliseconds after its start. Default: 0.";
+    "annotate": "--annotate", "", "Prints the source lines that the samples of each function are at.";
+    "disassemble": "--disassemble", "", "As --annotate, with the instructions of each line.";
+    "export": "--export", "FORMAT=FILE", "Writes the samples for other tools: perf (perf.data), firefox (Firefox Profiler), folded (folded stacks), flame (flame graph, SVG). May be repeated.";
+    "export-perf": "--export_perf_data", "", "As --export perf=perf.data.";
     "json": "--json", "", "Prints JSON instead of tables.";
     "output": "--output" "-o", "FILE", "Writes JSON into FILE; with -t and without --json, names the CSV file.";
     "output-csv": "--output-csv", "FILE", "Names the CSV file of -t; {timestamp}, {class} and {core} are replaced.";

@@ -71,7 +71,7 @@ fn find(name: &OsString) -> Result<PathBuf> {
         .ok_or_else(|| Failure::other(format!("there is no program {}", path.display())))
 }
 
-pub(super) fn spawn(command: &mut Command, core: u32) -> io::Result<Program> {
+pub(super) fn spawn(command: &mut Command, cores: &[u32]) -> io::Result<Program> {
     let child = command.spawn()?;
     let program = Program { child };
     let pid = pid_of(&program.child)?;
@@ -84,20 +84,22 @@ pub(super) fn spawn(command: &mut Command, core: u32) -> io::Result<Program> {
             None => {}
         }
     }
-    sched_setaffinity(Some(pid), &processor_of(core)?)?;
+    sched_setaffinity(Some(pid), &processors_of(cores)?)?;
     Ok(program)
 }
 
 /// A core of the lab stands for one of the processors we may run on, modulo their number.
-fn processor_of(core: u32) -> io::Result<CpuSet> {
+fn processors_of(cores: &[u32]) -> io::Result<CpuSet> {
     let allowed = sched_getaffinity(None)?;
     let processors: Vec<usize> = (0..CpuSet::MAX_CPU)
         .filter(|&cpu| allowed.is_set(cpu))
         .collect();
-    let index = usize::try_from(core).map_err(io::Error::other)?;
-    let mut one = CpuSet::new();
-    one.set(processors[index % processors.len()]);
-    Ok(one)
+    let mut chosen = CpuSet::new();
+    for &core in cores {
+        let index = usize::try_from(core).map_err(io::Error::other)?;
+        chosen.set(processors[index % processors.len()]);
+    }
+    Ok(chosen)
 }
 
 pub(super) fn resume(child: &Child) -> io::Result<()> {

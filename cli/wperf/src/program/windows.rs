@@ -15,8 +15,8 @@ pub(super) fn command(_launcher: &Path, words: &[OsString]) -> Result<Command> {
     Ok(command)
 }
 
-pub(super) fn spawn(command: &mut Command, core: u32) -> io::Result<Program> {
-    let suspended = windows_program::spawn(command, core)?;
+pub(super) fn spawn(command: &mut Command, cores: &[u32]) -> io::Result<Program> {
+    let suspended = windows_program::spawn(command, cores)?;
     Ok(Program {
         child: suspended.child,
         _job: suspended.job,

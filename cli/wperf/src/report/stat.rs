@@ -58,6 +58,8 @@ pub struct StatReport {
     /// What could not be counted or computed, in sentences.
     pub warnings: Vec<String>,
     elapsed: Duration,
+    /// What counting itself took of the cores.
+    cost: Option<Duration>,
 }
 
 /// A count as if the event had been on a counter all the time: `value × enabled ÷ running`.
@@ -85,6 +87,7 @@ impl StatReport {
             metrics: Vec::new(),
             warnings: Vec::new(),
             elapsed,
+            cost: None,
         };
         for reading in readings {
             report.add_core(plan, reading);
@@ -110,6 +113,11 @@ impl StatReport {
                 names.join(", ")
             ));
         }
+    }
+
+    /// Says how long the driver's routines kept the cores, all together.
+    pub fn took(&mut self, cost: Duration) {
+        self.cost = Some(cost);
     }
 
     fn add_core(&mut self, plan: &Plan, reading: &Reading) {
@@ -251,6 +259,9 @@ impl StatReport {
             "\n{:>19.3} seconds time elapsed\n",
             self.elapsed.as_secs_f64()
         ));
+        if let Some(cost) = self.cost {
+            text.push_str(&cost_line(cost, self.elapsed, self.cores.len()));
+        }
         text
     }
 
@@ -291,6 +302,19 @@ impl StatReport {
             "Time_elapsed": self.elapsed.as_secs_f64(),
         })
     }
+}
+
+/// How much of its cores' time a measurement took itself.
+#[must_use]
+pub fn cost_line(cost: Duration, elapsed: Duration, cores: usize) -> String {
+    let cores = u32::try_from(cores).unwrap_or(u32::MAX);
+    let whole = elapsed.saturating_mul(cores).as_secs_f64();
+    let share = if whole > 0.0 {
+        100.0 * cost.as_secs_f64() / whole
+    } else {
+        0.0
+    };
+    format!("{share:>19.4} percent of the cores' time taken by the driver's own routines\n")
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]

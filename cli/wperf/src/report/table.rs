@@ -14,6 +14,8 @@ const GAP: &str = "  ";
 pub enum Cell {
     /// A count: thousands are separated in text.
     Count(u64),
+    /// Part of a whole. Units: percent, with two decimals in text.
+    Share(f64),
     /// Words, in JSON a string.
     Text(String),
     /// Not in this row: nothing in text, no key in JSON.
@@ -29,6 +31,7 @@ impl Cell {
     fn to_text(&self) -> String {
         match self {
             Self::Count(number) => thousands(*number),
+            Self::Share(percent) => format!("{percent:.2}"),
             // A control character would break the table.
             Self::Text(words) => words.replace(char::is_control, " "),
             Self::Absent => String::new(),
@@ -38,6 +41,7 @@ impl Cell {
     fn to_json(&self) -> Option<Value> {
         match self {
             Self::Count(number) => Some(Value::Number(Number::from(*number))),
+            Self::Share(percent) => Some(Value::from(*percent)),
             Self::Text(words) => Some(Value::String(words.clone())),
             Self::Absent => None,
         }
@@ -49,6 +53,8 @@ impl Cell {
 pub struct Table {
     titles: Vec<&'static str>,
     rows: Vec<Vec<Cell>>,
+    /// So many columns are on the right of their width, whatever is in them.
+    right: usize,
 }
 
 impl Table {
@@ -58,7 +64,15 @@ impl Table {
         Self {
             titles: titles.to_vec(),
             rows: Vec::new(),
+            right: 0,
         }
+    }
+
+    /// The first columns are aligned to the right.
+    #[must_use]
+    pub fn right_aligned(mut self, columns: usize) -> Self {
+        self.right = columns;
+        self
     }
 
     /// Adds a row; cells that are missing at its end are absent.
@@ -100,9 +114,10 @@ impl Table {
         let mut line = String::from(INDENT);
         for (column, (cell, width)) in cells.iter().zip(widths).enumerate() {
             let gap = if column == 0 { "" } else { GAP };
+            let is_right = column < self.right || column == 0 && self.counts_first();
             // Writing to a string cannot fail.
-            let _ = if column == 0 && self.counts_first() {
-                write!(line, "{cell:>width$}")
+            let _ = if is_right {
+                write!(line, "{gap}{cell:>width$}")
             } else {
                 write!(line, "{gap}{cell:<width$}")
             };

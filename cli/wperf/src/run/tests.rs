@@ -1,6 +1,8 @@
 //! Whole runs against the fake driver.
 
 mod programs;
+#[cfg(unix)]
+mod sampling;
 
 use crate::{
     command::World,
@@ -250,6 +252,54 @@ fn a_timeline_writes_a_csv_file_and_one_document() {
     );
     let csv = std::fs::read_to_string(folder.path().join("t.csv")).unwrap();
     insta::assert_snapshot!(csv);
+}
+
+#[test]
+fn a_timeline_without_gaps_reads_counters_that_run_on() {
+    let folder = tempfile::tempdir().unwrap();
+    let line = format!(
+        "stat -e inst_spec -c 0 --timeout 5ms -t --gapless -n 3 --json --output-csv t.csv --cwd {}",
+        folder.path().display()
+    );
+    let driver = FakeDriver::arm(1, 6);
+    let document = run_on(&driver, &line).json();
+    assert_eq!(document["count_interval"], 0.0);
+    let counts = document["timeline"].as_array().unwrap();
+    let values: Vec<&Value> = counts
+        .iter()
+        .map(|count| &count["core"]["cores"][0]["Performance_counter"][1]["counter_value"])
+        .collect();
+    assert_eq!(
+        values,
+        [0x1B * 1_000_000; 3],
+        "each its own part, of one run"
+    );
+    assert_eq!(driver.starts(), 1);
+    for (line, message) in [
+        ("stat -e a --gapless", "--gapless needs -t and --timeout"),
+        (
+            "stat -e a --gapless -t --timeout 1 -i 1",
+            "--gapless and -i contradict each other: there is no pause",
+        ),
+    ] {
+        let ran = run_on(&driver, line);
+        assert_eq!((ran.outcome, ran.err.trim_end()), (Outcome::Usage, message));
+    }
+}
+
+#[test]
+fn settings_named_without_a_value_are_printed() {
+    let line = "test --config count.period_min --config count.period=20 --config count.period";
+    let ran = run_on(&FakeDriver::arm(1, 6), line);
+    assert_eq!(ran.outcome, Outcome::Success, "{}", ran.err);
+    assert!(
+        ran.out
+            .starts_with("count.period_min = 10\ncount.period = 20\n"),
+        "{}",
+        ran.out
+    );
+    let ran = run_on(&FakeDriver::arm(1, 6), "test --config nonsense");
+    assert_eq!(ran.outcome, Outcome::Usage);
 }
 
 #[test]

@@ -88,6 +88,19 @@ impl Machine {
         Ok(handle)
     }
 
+    /// Takes counters away, as other drivers would: bit n the general-purpose counter n, bit 32 + n the
+    /// fixed counter n; false if one is in use, or not there.
+    pub fn take_counters(&self, mask: u64) -> bool {
+        let mut all = true;
+        for bit in (0..64).filter(|bit| mask >> bit & 1 != 0) {
+            all &= match u32::checked_sub(bit, 32) {
+                None => bit < self.devices.counters() && self.take_counter(bit),
+                Some(fixed) => self.devices.take_fixed_counter(fixed),
+            };
+        }
+        all
+    }
+
     /// Takes a counter away, as another driver would; false if it is in use.
     pub fn take_counter(&self, counter: u32) -> bool {
         let mut resources = self.resources.borrow_mut();

@@ -1,20 +1,23 @@
 //! What the fake driver answers to queries.
 
-use super::{Machine, RUN_NS, SINCE};
+use super::{Answer, Machine, RUN_NS, SINCE};
+use std::{thread, time::Duration};
 use wperf_abi::{
-    ABI_MAJOR, ABI_MINOR,
+    ABI_MAJOR, ABI_MINOR, CoreSet, Refusal, State,
     record::{
-        ConfigHeader, CoreConfig, CoreOwnership, DpcTimes, EventCount, EventsHeader,
-        OwnershipHeader, PmuKind, ReadHeader, Version, count_flags,
+        ConfigHeader, CoreConfig, CoreOwnership, EventCount, EventsHeader, OwnershipHeader,
+        PmuKind, ReadHeader, RoutineTimes, SampleAssignReply, SampleCore, SampleReadHeader,
+        SampleWaitReply, Version, WaitOutcome, count_flags,
     },
+    request::Sampling,
 };
 use zerocopy::IntoBytes;
 
 /// Two DPCs, of 300 and 500 ns.
-pub(super) fn dpc_times(core: u32) -> DpcTimes {
+pub(super) fn dpc_times(core: u32) -> RoutineTimes {
     let mut ranges = [0; wperf_abi::DURATION_RANGES];
     ranges[8] = 2;
-    DpcTimes {
+    RoutineTimes {
         core,
         reserved: 0,
         count: 2,
@@ -24,7 +27,69 @@ pub(super) fn dpc_times(core: u32) -> DpcTimes {
     }
 }
 
+/// Waits a little, as if nothing had come.
+pub(super) fn waited(timeout_ms: u32) -> Vec<u8> {
+    thread::sleep(Duration::from_millis(timeout_ms.min(2).into()));
+    let reply = SampleWaitReply {
+        outcome: WaitOutcome::TIME_UP,
+        core: 0,
+    };
+    reply.as_bytes().to_vec()
+}
+
 impl Machine {
+    pub(super) fn sample_assign(&mut self, sampling: Sampling<'_>) -> Answer {
+        let codes: Vec<_> = sampling.sources().map(|source| source.code).collect();
+        if codes.iter().any(|code| code.0 == 0xDEAD) {
+            return Err(Refusal::UnsupportedEvent);
+        }
+        let general = codes.iter().filter(|code| !self.is_fixed(**code)).count();
+        if general > usize::from(self.counters) {
+            return Err(Refusal::GroupTooLarge);
+        }
+        for core in sampling.cores.iter() {
+            self.cores[core as usize].state = State::Armed;
+        }
+        let reply = SampleAssignReply {
+            ring_samples: sampling.ring_samples,
+            reserved: 0,
+        };
+        Ok(reply.as_bytes().to_vec())
+    }
+
+    /// All samples of the cores at the first read after the start.
+    pub(super) fn sample_read(&mut self, set: CoreSet<'_>) -> Vec<u8> {
+        let mut numbers = Vec::new();
+        let mut samples = Vec::new();
+        for index in set.iter() {
+            let core = &mut self.cores[index as usize];
+            let own = self.samples.iter().filter(|sample| sample.core == index);
+            let own: Vec<_> = own.copied().collect();
+            let count = u64::try_from(own.len()).unwrap();
+            if core.delivered == 0 {
+                samples.extend(own);
+            }
+            core.delivered = count;
+            numbers.push(SampleCore {
+                core: index,
+                state: core.state as u32,
+                generation: core.generation,
+                generated: count + self.lost,
+                delivered: count,
+                waiting: 0,
+                lost: self.lost,
+                late: 0,
+            });
+        }
+        let head = SampleReadHeader {
+            core_count: u32::try_from(numbers.len()).unwrap(),
+            sample_count: u32::try_from(samples.len()).unwrap(),
+            flags: 0,
+            reserved: 0,
+        };
+        [head.as_bytes(), numbers.as_bytes(), samples.as_bytes()].concat()
+    }
+
     /// Counts are the event's code times a million and the core's number; a multiplexed event ran its share of the time.
     pub(super) fn read(&self, index: u32) -> Vec<u8> {
         let core = &self.cores[index as usize];

@@ -1,4 +1,4 @@
-//! Starting a program suspended, on one processor, in a job that does not outlive us.
+//! Starting a program suspended, on chosen processors, in a job that does not outlive us.
 
 use super::{Plain, owned, zeroed};
 use std::{
@@ -41,13 +41,15 @@ pub(crate) struct Suspended {
     pub(crate) job: OwnedHandle,
 }
 
-/// Starts a program suspended, and confines it to processor `core` of the first group.
+/// Starts a program suspended, and confines it to processors of the first group.
 ///
 /// Errors: the system's; a core past the first group of 64 cannot be chosen for a process.
-pub(crate) fn spawn(command: &mut Command, core: u32) -> io::Result<Suspended> {
-    let mask = 1_usize
-        .checked_shl(core)
-        .ok_or_else(|| io::Error::other(format!("core {core} is not in processor group 0")))?;
+pub(crate) fn spawn(command: &mut Command, cores: &[u32]) -> io::Result<Suspended> {
+    let mut mask = 0_usize;
+    for core in cores {
+        let outside = || io::Error::other(format!("core {core} is not in processor group 0"));
+        mask |= 1_usize.checked_shl(*core).ok_or_else(outside)?;
+    }
     let job = job()?;
     let mut child = command.creation_flags(CREATE_SUSPENDED).spawn()?;
     let confined = confine(&job, &child, mask);

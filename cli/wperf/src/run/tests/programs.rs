@@ -18,7 +18,7 @@ fn launcher(folder: &Path) -> PathBuf {
     path
 }
 
-fn run_program(driver: &FakeDriver, line: &str) -> Ran {
+pub(super) fn run_program(driver: &FakeDriver, line: &str) -> Ran {
     let folder = tempfile::tempdir().unwrap();
     let open = |_: &DriverOptions| Ok(driver.open(7));
     run_in(&open, &|| Ok(None), launcher(folder.path()), line)
