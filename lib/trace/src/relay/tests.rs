@@ -61,7 +61,7 @@ impl Rings {
 
     /// Writes an event; `length`: of the text, if it is one with a text.
     fn write(&self, ring: usize, ticks: u64, length: Option<usize>) {
-        let mut words = Arguments::new();
+        let mut words: Arguments = Arguments::new();
         match length {
             Some(length) => {
                 7u32.push(&mut words);
