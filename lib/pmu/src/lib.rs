@@ -5,6 +5,7 @@
 //! - [`Core`]: the run of one core: start, stop, tick, totals, generations.
 //! - [`Ownership`]: who holds which core.
 //! - [`Durations`]: how long something took, every time.
+//! - [`uncore`]: PMUs that belong to no core: what they have, and where firmware says they are.
 //! - [`backend`]: registers behind small traits, each with a fake that is stricter than hardware.
 //!
 //! Nothing here allocates: storage comes from the caller.
@@ -21,6 +22,7 @@ mod model;
 mod ownership;
 mod schedule;
 mod slot;
+pub mod uncore;
 
 pub use counting::{Core, Totals};
 pub use durations::Durations;
@@ -28,3 +30,4 @@ pub use model::{ArmModel, Model, Placement, X86Model};
 pub use ownership::{BusyCore, Holder, Ownership, Session, SessionId};
 pub use schedule::{Free, Place, Schedule, ScheduleError, ScheduledEvent, schedule};
 pub use slot::{Slot, SlotSet};
+pub use uncore::{CoreSightModel, DsuModel, UnitModel};
