@@ -8,6 +8,8 @@
 //! | [`sync`] | spin lock, mutex, event |
 //! | [`work_item`] | work for later at `PASSIVE_LEVEL` |
 //! | [`per_cpu`] | a value, a DPC and a timer per processor; running code on chosen processors |
+//! | [`ticker`] | a value with a timer of its own |
+//! | [`uncore`] | PMUs that belong to no core: where they are, and their registers |
 //! | [`processor`], [`counters`] | processors, PMU registers, reservation of hardware counters |
 //! | [`time`], [`process`], [`routine`] | clocks, the current process, routines that may be absent |
 //! | [`tracing`] | the recorder of a driver's events, and how clients read it |
@@ -42,8 +44,10 @@ pub mod routine;
 mod runtime;
 pub mod security;
 pub mod sync;
+pub mod ticker;
 pub mod time;
 pub mod tracing;
+pub mod uncore;
 pub mod work_item;
 
 pub use nt::irp::DRIVER_OBJECT as DriverObject;

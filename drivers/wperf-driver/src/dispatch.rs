@@ -4,12 +4,12 @@
 
 use crate::session::File;
 use crate::tracing::IOCTL;
-use crate::{WperfDriver, control, query};
+use crate::{WperfDriver, control, query, uncore};
 use kernel::irp::Buffer;
 use kernel::{NtStatus, Result};
 use trace::{ControlCode, cold, hot_enter, hot_exit};
 use wperf_abi::record::{AcquireReply, AssignReply};
-use wperf_abi::{Ioctl, Refusal, Request};
+use wperf_abi::{Ioctl, Refusal, Request, Target};
 use zerocopy::IntoBytes;
 
 /// The status of a refusal.
@@ -38,8 +38,12 @@ pub(crate) fn ioctl(
 
 fn answer(driver: &WperfDriver, file: &File, code: u32, buffer: &mut Buffer<'_>) -> Result<()> {
     let ioctl = Ioctl::from_code(code).ok_or(refuse(Refusal::UnknownCall))?;
-    let request = Request::parse(ioctl, buffer.input(), driver.cores.count())
-        .map_err(|error| refuse(error.into()))?;
+    let count = match ioctl.target() {
+        Target::Cores => driver.cores.count(),
+        Target::Units => driver.units.count(),
+    };
+    let request =
+        Request::parse(ioctl, buffer.input(), count).map_err(|error| refuse(error.into()))?;
     match request {
         Request::QueryVersion => query::version(buffer),
         Request::QueryConfig => query::config(driver, buffer),
@@ -62,5 +66,25 @@ fn answer(driver: &WperfDriver, file: &File, code: u32, buffer: &mut Buffer<'_>)
         Request::Stop(cores) => control::stop(driver, file, cores),
         Request::Read(core) => control::read(driver, file, core, buffer),
         Request::QueryDpcTimes(core) => query::dpc_times(driver, core, buffer),
+        Request::QueryUnits => uncore::units(driver, buffer),
+        Request::QueryUnitOwnership => uncore::ownership(driver, file, buffer),
+        Request::QueryUnitEvents(unit) => uncore::events(driver, unit, buffer),
+        Request::QueryUnitTimes(unit) => uncore::times(driver, unit, buffer),
+        Request::AcquireUnits(how, units) => {
+            buffer.check_room(size_of::<AcquireReply>())?;
+            let (reply, outcome) = uncore::acquire(driver, file, units, how)?;
+            buffer.push(reply.as_bytes())?;
+            outcome
+        }
+        Request::AssignUnits(assignment) => {
+            buffer.check_room(size_of::<AssignReply>())?;
+            let reply = uncore::assign(driver, file, assignment)?;
+            buffer.push(reply.as_bytes())
+        }
+        Request::ReleaseUnits(units) => uncore::release(driver, file, units),
+        Request::ResetUnits(units) => uncore::reset(driver, file, units),
+        Request::StartUnits(units) => uncore::start(driver, file, units),
+        Request::StopUnits(units) => uncore::stop(driver, file, units),
+        Request::ReadUnit(unit) => uncore::read(driver, file, unit, buffer),
     }
 }

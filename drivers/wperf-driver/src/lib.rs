@@ -7,9 +7,10 @@
 //! | `query` | what anybody may ask |
 //! | `core_state` | one core: its processor, its run, its counters |
 //! | `backend` | hardware or software, as the core has it |
+//! | `uncore` | units that belong to no core: found, held, counted |
 //! | `tracing` | what its events belong to |
 //!
-//! Nothing of the PMU is touched while nobody holds a core.
+//! Nothing of a PMU is touched while nobody holds its core or unit, but for asking it once what it has.
 #![no_std]
 #![forbid(unsafe_code)]
 #![deny(
@@ -26,6 +27,7 @@ mod dispatch;
 mod query;
 mod session;
 mod tracing;
+mod uncore;
 
 use control::Control;
 use core_state::CoreState;
@@ -41,6 +43,7 @@ use kernel::{Result, utf16};
 use session::File;
 use trace::cold;
 use tracing::LIFE;
+use uncore::Units;
 
 /// Tag of the driver's pool: `Wprf`.
 const TAG: PoolTag = PoolTag::new(*b"Wprf");
@@ -48,6 +51,7 @@ const TAG: PoolTag = PoolTag::new(*b"Wprf");
 /// The state of the driver.
 pub struct WperfDriver {
     cores: PerCpu<CoreState>,
+    units: Units,
     /// Whoever holds it may change who holds a core and what a core does.
     control: Mutex<Control>,
     /// Last to go: everything else may have events. A driver that cannot record works all the same.
@@ -65,11 +69,13 @@ impl Driver for WperfDriver {
     fn try_new(_: DeviceRef<'_>) -> Result<Self> {
         let recorder = tracing::begin();
         let cores = PerCpu::try_new(TAG, |_| Ok(CoreState::new()))?;
+        let units = Units::find(&cores)?;
         let holders = PoolBox::try_from_fn(TAG, cores.count(), |_| Ok(None))?;
         let control = Mutex::try_new(TAG, Control::new(holders))?;
         cold!(Information, LIFE, "started", cores: usize = cores.count());
         Ok(Self {
             cores,
+            units,
             control,
             recorder,
         })
@@ -92,5 +98,6 @@ impl Driver for WperfDriver {
 
     fn cleanup(&self, file: &File) {
         control::cleanup(self, file);
+        uncore::cleanup(self, file);
     }
 }
