@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use lab_devices::{HostPerf, Model, NoPmu, Registers, VirtualPmu};
+use lab_devices::{Devices, HostPerf, Model, NoPmu, Platform, Registers, VirtualPmu};
 use lab_ntos::{
     ClockKind, Config, Driver, DriverFile, Guard, LoadError, Loaded, Machine, MachineError,
     PoolLevel, Stopped,
@@ -30,6 +30,8 @@ pub struct Options {
     pub counters: u32,
     /// What they count.
     pub pmu: PmuSource,
+    /// Devices with registers in memory.
+    pub devices: Devices,
     /// Which time the machine lives in.
     pub clock: ClockKind,
     /// Processor time that the driver may run without giving control back.
@@ -52,6 +54,7 @@ impl Default for Options {
             cpus: 4,
             counters: 4,
             pmu: PmuSource::Model,
+            devices: Devices::NONE,
             clock: ClockKind::Virtual,
             hang_limit: Duration::from_secs(10),
             patch: true,
@@ -113,6 +116,7 @@ impl Options {
             host_threads: self.host_threads,
             seed: self.seed,
             devices,
+            platform: Platform::new(self.devices),
             debug_print: Box::new(debug_print),
             ..Config::default()
         };

@@ -24,6 +24,7 @@ use nt::sysinfo::{
 use std::ffi::c_void;
 use std::ptr;
 mod answers;
+mod firmware;
 
 exports! {
     sysinfo;
