@@ -9,10 +9,13 @@
 //! ```
 #![expect(unsafe_code, reason = "reads and completes IRPs")]
 
+mod pended;
+
 use crate::device::state;
 use crate::driver::Driver;
-use crate::pool::PoolBox;
+use crate::pool::{PoolArc, PoolBox};
 use crate::tracing::KERNEL;
+use crate::wait::{self, Answer, Entry, Ticket, WaitSlot};
 use crate::{NtStatus, Result, status, status_of};
 use core::ffi::c_void;
 use core::marker::PhantomData;
@@ -23,6 +26,7 @@ use nt::irp::{
     DEVICE_OBJECT, FILE_OBJECT, IO_STACK_LOCATION, IRP, IRP_MJ_CLEANUP, IRP_MJ_CLOSE,
     IRP_MJ_CREATE, IRP_MJ_DEVICE_CONTROL,
 };
+pub(crate) use pended::Pended;
 use trace::format::request::Call;
 use trace::{Irp, hot_enter, hot_exit};
 
@@ -37,12 +41,12 @@ trace::names! {
 }
 
 /// The system buffer of a buffered device control: the input, then, in its place, the output.
-#[derive(Debug)]
 pub struct Buffer<'a> {
     start: *mut u8,
     input_bytes: usize,
     room: usize,
     written: usize,
+    wait: Option<Entry>,
     _irp: PhantomData<&'a mut [u8]>,
 }
 
@@ -78,6 +82,20 @@ impl Buffer<'_> {
         } else {
             Err(status::STATUS_BUFFER_TOO_SMALL)
         }
+    }
+
+    /// Lets the request wait in a slot, once its call has returned without an error. What was appended
+    /// is dropped: the answer is that of whoever signals the ticket, or `on_timeout`.
+    ///
+    /// Units: ms. IRQL: any.
+    pub fn wait_on(
+        &mut self,
+        slot: PoolArc<WaitSlot>,
+        ticket: Ticket,
+        timeout_ms: u32,
+        on_timeout: Answer,
+    ) {
+        self.wait = Some(Entry::new(slot, ticket, timeout_ms, on_timeout));
     }
 
     /// Appends to the output; the input is gone from then on.
@@ -165,6 +183,7 @@ impl Request {
             input_bytes: bytes(parameters.InputBufferLength),
             room: bytes(parameters.OutputBufferLength),
             written: 0,
+            wait: None,
             _irp: PhantomData,
         };
         Some((parameters.IoControlCode, buffer))
@@ -302,6 +321,9 @@ pub(crate) unsafe extern "efiapi" fn device_control<D: Driver>(
     // SAFETY: the request is for a device of `D`.
     let file = unsafe { request.context::<D>() };
     let result = file.and_then(|opened| driver.ioctl(&opened.file, code, &mut buffer));
+    if let (Ok(()), Some(entry)) = (result, buffer.wait.take()) {
+        return wait::enter(Pended::new(request), entry);
+    }
     let status = status_of(result);
     let information = if status.is_error() { 0 } else { buffer.written };
     request.complete(status, information)

@@ -5,12 +5,13 @@
 //! | [`driver`], [`device`], [`security`] | DriverEntry, the device object, who may open it |
 //! | [`irp`], [`ioctl`] | requests, device controls by table |
 //! | [`pool`] | allocation that may fail |
-//! | [`sync`] | spin lock, mutex, event |
+//! | [`sync`] | spin locks, mutex, event |
 //! | [`work_item`] | work for later at `PASSIVE_LEVEL` |
+//! | [`wait`] | requests that wait for something, until it comes, time is up, or nobody wants it any more |
 //! | [`per_cpu`] | a value, a DPC and a timer per processor; running code on chosen processors |
 //! | [`ticker`] | a value with a timer of its own |
 //! | [`uncore`] | PMUs that belong to no core: where they are, and their registers |
-//! | [`processor`], [`counters`] | processors, PMU registers, reservation of hardware counters |
+//! | [`processor`], [`counters`], [`profile`] | processors, PMU registers, reservation of hardware counters, their interrupt |
 //! | [`time`], [`process`], [`routine`] | clocks, the current process, routines that may be absent |
 //! | [`tracing`] | the recorder of a driver's events, and how clients read it |
 //! | [`debug`] | notes for the kernel debugger |
@@ -40,6 +41,7 @@ pub mod per_cpu;
 pub mod pool;
 pub mod process;
 pub mod processor;
+pub mod profile;
 pub mod routine;
 mod runtime;
 pub mod security;
@@ -48,6 +50,7 @@ pub mod ticker;
 pub mod time;
 pub mod tracing;
 pub mod uncore;
+pub mod wait;
 pub mod work_item;
 
 pub use nt::irp::DRIVER_OBJECT as DriverObject;

@@ -1,7 +1,7 @@
 //! A value per processor, with a DPC and a timer that run there.
 //!
 //! ```text
-//!  PerCpu ─▶ [ core 0: value │ run DPC │ tick DPC ◀─ timer ] [ core 1: … ] …
+//!  PerCpu ─▶ [ core 0: value │ run DPC │ tick DPC ◀─ timer │ wake DPC ◀─ interrupt ] [ core 1: … ] …
 //! ```
 //! DPCs are bound to their processor. Slots are in the pool and never move. A kernel whose DPCs do
 //! nothing (Wine 8) is found out at the start; there, work runs in the caller's thread.
@@ -18,6 +18,7 @@ use core::cell::UnsafeCell;
 use core::ffi::c_void;
 use core::mem::MaybeUninit;
 use nt::ke::{HighImportance, KDPC, KTIMER, NotificationTimer};
+use pmu::Interrupted;
 
 /// A value that belongs to one processor.
 pub trait PerCore: Send + Sync + 'static {
@@ -25,6 +26,22 @@ pub trait PerCore: Send + Sync + 'static {
     ///
     /// IRQL: `DISPATCH_LEVEL`.
     fn tick(&self, here: &CurrentCore);
+
+    /// A counter of its processor overflowed, while a [`ProfileHook`](crate::profile::ProfileHook) is
+    /// there. Runs on its processor; true asks for [`woken`](Self::woken).
+    ///
+    /// IRQL: `PROFILE_LEVEL`.
+    fn overflow(&self, here: &CurrentCore, at: &Interrupted) -> bool {
+        let _ = (here, at);
+        false
+    }
+
+    /// What an interrupt asked for. Runs on its processor.
+    ///
+    /// IRQL: `DISPATCH_LEVEL`.
+    fn woken(&self, here: &CurrentCore) {
+        let _ = here;
+    }
 }
 
 /// One value per processor.
@@ -54,6 +71,7 @@ struct Slot<T> {
     value: T,
     run: UnsafeCell<MaybeUninit<KDPC>>,
     tick: UnsafeCell<MaybeUninit<KDPC>>,
+    wake: UnsafeCell<MaybeUninit<KDPC>>,
     timer: UnsafeCell<MaybeUninit<KTIMER>>,
 }
 
@@ -83,6 +101,7 @@ impl<T: PerCore> PerCpu<T> {
                 value: make(core)?,
                 run: UnsafeCell::new(MaybeUninit::zeroed()),
                 tick: UnsafeCell::new(MaybeUninit::zeroed()),
+                wake: UnsafeCell::new(MaybeUninit::zeroed()),
                 timer: UnsafeCell::new(MaybeUninit::zeroed()),
             })
         })?;
@@ -197,6 +216,23 @@ impl<T: PerCore> PerCpu<T> {
     }
 }
 
+impl<T: PerCore> PerCpu<T> {
+    /// Tells the value of a processor that a counter overflowed there.
+    ///
+    /// IRQL: `PROFILE_LEVEL`, on that processor.
+    pub(crate) fn overflowed(&self, core: CoreId, at: &Interrupted) {
+        let Some(slot) = self.slots.get(core.0 as usize) else {
+            return;
+        };
+        if slot.value.overflow(&CurrentCore::new(core), at) {
+            let none = core::ptr::null_mut();
+            // SAFETY: initialised, and the slot stays until `drop` flushes. One that is queued still
+            // will do for both.
+            unsafe { nt::ke::KeInsertQueueDpc(slot.wake.get().cast(), none, none) };
+        }
+    }
+}
+
 impl<T: PerCore> Drop for PerCpu<T> {
     /// IRQL: `PASSIVE_LEVEL`.
     fn drop(&mut self) {
@@ -219,17 +255,17 @@ impl<T: PerCore> Slot<T> {
     /// Initialises the kernel objects, where they will stay.
     fn initialise(&self) -> Result<()> {
         let context = (&raw const *self).cast_mut().cast::<c_void>();
-        let (run, tick) = (
-            self.run.get().cast::<KDPC>(),
-            self.tick.get().cast::<KDPC>(),
-        );
+        let [run, tick, wake] =
+            [&self.run, &self.tick, &self.wake].map(|dpc| dpc.get().cast::<KDPC>());
         // SAFETY: memory for a DPC that is not queued; the slot stays as long as it.
         unsafe { nt::ke::KeInitializeDpc(run, run_dpc::<T>, context) };
         // SAFETY: as above.
         unsafe { nt::ke::KeInitializeDpc(tick, tick_dpc::<T>, context) };
+        // SAFETY: as above.
+        unsafe { nt::ke::KeInitializeDpc(wake, wake_dpc::<T>, context) };
         // SAFETY: memory for a timer that is not set.
         unsafe { nt::ke::KeInitializeTimerEx(self.timer.get().cast(), NotificationTimer) };
-        for dpc in [run, tick] {
+        for dpc in [run, tick, wake] {
             // Of lower importance, one for another processor may wait for that one's next clock tick.
             // SAFETY: `dpc` is initialised and not queued.
             unsafe { nt::ke::KeSetImportanceDpc(dpc, HighImportance) };
@@ -289,4 +325,15 @@ unsafe extern "efiapi" fn tick_dpc<T: PerCore>(
     // SAFETY: the context given to `KeInitializeDpc`: a slot that outlives its DPCs.
     let slot = unsafe { &*slot.cast::<Slot<T>>() };
     slot.value.tick(&CurrentCore::new(slot.core));
+}
+
+unsafe extern "efiapi" fn wake_dpc<T: PerCore>(
+    _: *mut KDPC,
+    slot: *mut c_void,
+    _: *mut c_void,
+    _: *mut c_void,
+) {
+    // SAFETY: the context given to `KeInitializeDpc`: a slot that outlives its DPCs.
+    let slot = unsafe { &*slot.cast::<Slot<T>>() };
+    slot.value.woken(&CurrentCore::new(slot.core));
 }

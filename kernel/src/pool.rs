@@ -1,10 +1,12 @@
-//! Nonpaged pool: boxes, fixed slices and vectors whose allocation may fail.
+//! Nonpaged pool: boxes, shared boxes, fixed slices and vectors whose allocation may fail.
 #![expect(unsafe_code, reason = "owns raw pool memory")]
 
+mod arc;
 mod vec;
 
 use crate::routine::Routine;
 use crate::{Result, status, utf16};
+pub use arc::PoolArc;
 use core::ffi::c_void;
 use core::marker::PhantomData;
 use core::mem::{ManuallyDrop, MaybeUninit};
@@ -24,6 +26,16 @@ impl PoolTag {
     #[must_use]
     pub const fn new(tag: [u8; 4]) -> Self {
         Self(u32::from_le_bytes(tag))
+    }
+
+    /// As a context field of the kernel's keeps it.
+    pub(crate) const fn to_pointer(self) -> *mut c_void {
+        core::ptr::without_provenance_mut(self.0 as usize)
+    }
+
+    /// From [`to_pointer`](Self::to_pointer).
+    pub(crate) fn from_pointer(pointer: *mut c_void) -> Self {
+        Self(u32::try_from(pointer.addr()).unwrap_or(0))
     }
 }
 

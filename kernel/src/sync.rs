@@ -2,6 +2,7 @@
 #![expect(unsafe_code, reason = "wraps kernel locks and events")]
 
 mod event;
+mod high;
 
 use crate::pool::{PoolBox, PoolTag};
 use crate::{Result, status};
@@ -10,6 +11,7 @@ use core::marker::PhantomData;
 use core::ops::{Deref, DerefMut};
 use core::sync::atomic::{AtomicUsize, Ordering};
 pub use event::{Event, EventKind, Waited};
+pub use high::{HighLock, HighLockGuard};
 use nt::base::KernelMode;
 use nt::ke::{
     DISPATCHER_HEADER, Executive, KEVENT, KIRQL, KSPIN_LOCK, NotificationEvent,

@@ -3,19 +3,14 @@
 use lab_devices::Architectural::{self, Branches, CacheMisses, Cycles};
 use lab_dock::{Dock, Options};
 use lab_ntos::Machine;
-use wperf_abi::client::{encode_assign, encode_core_set};
-use wperf_abi::record::{AcquireMode, AssignEvent};
+use wperf_abi::client::{encode_assign, encode_core_set, encode_sample_assign, encode_sample_wait};
+use wperf_abi::record::{AcquireMode, AssignEvent, SampleSource};
 use wperf_abi::{Caller, EventCode, EventFilter, Ioctl, Refusal, State};
 
 use crate::wperf::{Handle, OWNER, STRANGER, dock, expected, unload_cleanly};
 
 /// Every state of a core.
-pub const STATES: [State; 4] = [
-    State::Free,
-    State::Acquired,
-    State::Assigned,
-    State::Counting,
-];
+pub const STATES: [State; 6] = State::ALL;
 /// The cores that the owner holds. The machine has more.
 pub const CORES: [u32; 2] = [0, 2];
 /// Processors of the machine.
@@ -64,18 +59,18 @@ impl Scene {
             owner,
             stranger,
         };
-        for (call, reached) in [
-            (Ioctl::Acquire, State::Acquired),
-            (Ioctl::Assign, State::Assigned),
-            (Ioctl::Start, State::Counting),
-        ] {
-            if state as u32 >= reached as u32 {
-                let (status, _) =
-                    scene
-                        .handle(Actor::Owner)
-                        .call(call.code(), &valid_input(call), ROOM);
-                assert_eq!(status, 0, "{call:?}");
-            }
+        let calls: &[Ioctl] = match state {
+            State::Free => &[],
+            State::Acquired => &[Ioctl::Acquire],
+            State::Assigned => &[Ioctl::Acquire, Ioctl::Assign],
+            State::Counting => &[Ioctl::Acquire, Ioctl::Assign, Ioctl::Start],
+            State::Armed => &[Ioctl::Acquire, Ioctl::SampleAssign],
+            State::Sampling => &[Ioctl::Acquire, Ioctl::SampleAssign, Ioctl::Start],
+        };
+        for call in calls {
+            let owner = scene.handle(Actor::Owner);
+            let (status, _) = owner.call(call.code(), &valid_input(*call), ROOM);
+            assert_eq!(status, 0, "{call:?}");
         }
         scene
     }
@@ -164,6 +159,22 @@ pub const EVENTS: [AssignEvent; 3] = [
     counted(CacheMisses, 1),
 ];
 
+/// Sources of samples on the owner's cores: so rare that none is due while a test looks.
+pub const SOURCES: [SampleSource; 2] = [source(Cycles, 1 << 40), source(Branches, 1 << 40)];
+
+/// A sample each so many events, whatever mode and process they happen in.
+#[must_use]
+pub const fn source(code: Architectural, interval: u64) -> SampleSource {
+    SampleSource {
+        code: EventCode(code.code() as u32),
+        filter: EventFilter::NONE,
+        reserved: 0,
+        interval,
+        pid: 0,
+        reserved2: 0,
+    }
+}
+
 const fn counted(code: Architectural, group: u16) -> AssignEvent {
     AssignEvent {
         code: EventCode(code.code() as u32),
@@ -177,9 +188,12 @@ const fn counted(code: Architectural, group: u16) -> AssignEvent {
 pub fn valid_input(ioctl: Ioctl) -> Vec<u8> {
     match ioctl {
         Ioctl::QueryVersion | Ioctl::QueryConfig | Ioctl::QueryOwnership => Vec::new(),
-        Ioctl::QueryEvents | Ioctl::QueryDpcTimes | Ioctl::Read => {
+        Ioctl::QueryEvents | Ioctl::QueryDpcTimes | Ioctl::QueryIsrTimes | Ioctl::Read => {
             [CORES[0].to_le_bytes(), [0; 4]].concat()
         }
+        Ioctl::SampleAssign => encode_sample_assign(&CORES, &SOURCES, 0),
+        Ioctl::SampleWait => encode_sample_wait(&CORES, 0),
+        Ioctl::SampleRead => encode_core_set(&CORES),
         Ioctl::Acquire => acquire_input(AcquireMode::NORMAL, &CORES),
         Ioctl::Assign => encode_assign(&CORES, &EVENTS, 10),
         Ioctl::Release | Ioctl::Reset | Ioctl::Start | Ioctl::Stop => encode_core_set(&CORES),

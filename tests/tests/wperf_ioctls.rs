@@ -1,13 +1,14 @@
 //! Whatever a client sends, the driver answers with a clear status, or does what was asked: never half of it.
 
 use e2e::scene::{
-    Actor, CORES, CPUS, EVENTS, ROOM, STATES, Scene, acquire_input, expected_refusal, valid_input,
+    Actor, CORES, CPUS, EVENTS, ROOM, SOURCES, STATES, Scene, acquire_input, expected_refusal,
+    valid_input,
 };
 use e2e::wperf::{Handle, STRANGER};
 use lab_ntos::{Client, Privilege};
 use proptest::prelude::{ProptestConfig, Strategy, any, prop_oneof, proptest};
 use proptest::sample::select;
-use wperf_abi::client::{encode_assign, encode_core_set};
+use wperf_abi::client::{encode_assign, encode_core_set, encode_sample_assign};
 use wperf_abi::record::AcquireMode;
 use wperf_abi::{Access, CLIENT_PATH, Ioctl, Refusal, Request, State};
 
@@ -152,7 +153,13 @@ fn hostile_core_sets() -> Vec<Hostile> {
     const NOT_THERE: u32 = 4;
     assert_eq!(NOT_THERE as usize, CPUS);
     let mut calls = Vec::new();
-    for ioctl in [Ioctl::Release, Ioctl::Reset, Ioctl::Start, Ioctl::Stop] {
+    for ioctl in [
+        Ioctl::Release,
+        Ioctl::Reset,
+        Ioctl::Start,
+        Ioctl::Stop,
+        Ioctl::SampleRead,
+    ] {
         let valid = valid_input(ioctl);
         calls.push((ioctl, with(valid.clone(), 4, 1), Refusal::BadRequest));
         calls.push((ioctl, with(valid, 4, u32::MAX), Refusal::BadRequest));
@@ -163,6 +170,8 @@ fn hostile_core_sets() -> Vec<Hostile> {
         Ioctl::Reset,
         Ioctl::Start,
         Ioctl::Stop,
+        Ioctl::SampleWait,
+        Ioctl::SampleRead,
     ] {
         let valid = valid_input(ioctl);
         for words in [0, 33, 0x2000_0000, u32::MAX] {
@@ -179,7 +188,16 @@ fn hostile_core_sets() -> Vec<Hostile> {
         let input = acquire_input(AcquireMode(mode), &CORES);
         calls.push((Ioctl::Acquire, input, Refusal::BadRequest));
     }
-    for ioctl in [Ioctl::Read, Ioctl::QueryEvents, Ioctl::QueryDpcTimes] {
+    for timeout_ms in [10_001, u32::MAX] {
+        let input = with(valid_input(Ioctl::SampleWait), 4, timeout_ms);
+        calls.push((Ioctl::SampleWait, input, Refusal::BadRequest));
+    }
+    for ioctl in [
+        Ioctl::Read,
+        Ioctl::QueryEvents,
+        Ioctl::QueryDpcTimes,
+        Ioctl::QueryIsrTimes,
+    ] {
         for core in [NOT_THERE, 2048, u32::MAX] {
             calls.push((
                 ioctl,
@@ -232,9 +250,52 @@ fn hostile_assignments() -> Vec<Hostile> {
     calls
 }
 
+fn hostile_sources() -> Vec<Hostile> {
+    const SOURCE: usize = 16 + 8;
+    let valid = || valid_input(Ioctl::SampleAssign);
+    let inputs = [
+        with(valid(), 0, 0),
+        with(valid(), 0, 33),
+        with(valid(), 4, 0),
+        with(valid(), 4, 33),
+        with(valid(), 4, u32::MAX),
+        with(valid(), 8, 63),
+        with(valid(), 8, 0x1_0001),
+        with(valid(), 12, 1),
+        // Filter: no mode counted, an unknown bit. Then reserved fields, and intervals out of range.
+        with(valid(), SOURCE + 4, 0x0000_0003),
+        with(valid(), SOURCE + 4, 0x0000_0004),
+        with(valid(), SOURCE + 4, 0x0001_0000),
+        with(valid(), SOURCE + 20, 1),
+        with(with(valid(), SOURCE + 8, 999), SOURCE + 12, 0),
+        with(valid(), SOURCE + 12, 0x0100_0001),
+    ];
+    let refused = |(input, refusal)| (Ioctl::SampleAssign, input, refusal);
+    let mut calls: Vec<Hostile> = inputs
+        .into_iter()
+        .map(|input| refused((input, Refusal::BadRequest)))
+        .collect();
+    for (sources, words) in [(1, 1), (3, 1), (32, 1), (2, 2)] {
+        let input = with(with(valid(), 4, sources), 0, words);
+        calls.push(refused((input, Refusal::BadInputLength)));
+    }
+    let too_many = encode_sample_assign(&CORES, &[SOURCES[1]; 5], 0);
+    calls.push(refused((too_many, Refusal::GroupTooLarge)));
+    for code in [0x0001_0000, 0x0010_003C, 0x0040_003C, 1 << 22] {
+        let input = with(valid(), SOURCE, code);
+        calls.push(refused((input, Refusal::UnsupportedEvent)));
+    }
+    calls
+}
+
 #[test]
 fn hostile_counts_indices_flags_and_reserved_fields_are_refused_in_every_state() {
-    let hostile = [hostile_core_sets(), hostile_assignments()].concat();
+    let hostile = [
+        hostile_core_sets(),
+        hostile_assignments(),
+        hostile_sources(),
+    ]
+    .concat();
     for state in STATES {
         refused(state, |scene| {
             for (ioctl, input, refusal) in &hostile {

@@ -42,6 +42,33 @@ pub const HAL_DISPATCH_VERSION: u32 = 4;
 /// Pointers of `HAL_DISPATCH` behind its version.
 pub const HAL_DISPATCH_ROUTINES: usize = 24;
 
+/// The beginning of what `HalDispatchTable` is; more routines follow.
+#[repr(C)]
+pub struct HAL_DISPATCH {
+    /// 3 on Windows 7, 4 since.
+    pub Version: u32,
+    pub _pad: u32,
+    pub HalQuerySystemInformation: usize,
+    pub HalSetSystemInformation: Option<HalSetSystemInformationFn>,
+}
+layout!(HAL_DISPATCH, 0x18, HalQuerySystemInformation @ 8, HalSetSystemInformation @ 0x10);
+
+/// `IRQL == PASSIVE_LEVEL`.
+pub type HalSetSystemInformationFn = unsafe extern "efiapi" fn(
+    InformationClass: i32,
+    BufferSize: u32,
+    Buffer: *mut c_void,
+) -> NTSTATUS;
+
+/// The handler of the performance-monitor interrupt; called at `PROFILE_LEVEL`.
+pub type PROFILE_HANDLER = unsafe extern "efiapi" fn(TrapFrame: *mut c_void);
+
+/// Offsets into the Arm64 `KTRAP_FRAME`, as runtimes that unwind through it declare it.
+pub mod trap_frame_arm64 {
+    pub const SPSR: usize = 0x90;
+    pub const PC: usize = 0x148;
+}
+
 /// Offsets into the x86-64 `KTRAP_FRAME`, which profile handlers are passed.
 pub mod trap_frame {
     pub const RBX: usize = 0x140;

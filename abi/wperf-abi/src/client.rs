@@ -6,8 +6,10 @@
 use crate::core_set::MAX_WORDS;
 use crate::record::{
     AcquireHeader, AcquireMode, AcquireReply, AssignEvent, AssignHeader, AssignReply, ConfigHeader,
-    CoreConfig, CoreOwnership, CoreSetHeader, DpcTimes, EventCount, EventsHeader, OneCore,
-    OwnershipHeader, ReadHeader, SupportedEvent, UnitConfig, UnitsHeader, Version,
+    CoreConfig, CoreOwnership, CoreSetHeader, EventCount, EventsHeader, OneCore, OwnershipHeader,
+    ReadHeader, RoutineTimes, Sample, SampleAssignHeader, SampleAssignReply, SampleCore,
+    SampleReadHeader, SampleSource, SampleWaitHeader, SampleWaitReply, SupportedEvent, UnitConfig,
+    UnitsHeader, Version,
 };
 use crate::{Ioctl, MAX_CORES, MAX_EVENTS, MAX_UNITS, Refusal};
 use alloc::vec::Vec;
@@ -164,7 +166,7 @@ impl<T: Transport> Client<T> {
         self.one(Ioctl::Assign, &encode_assign(cores, events, period_ms))
     }
 
-    /// [`Ioctl::QueryUnits`]: from contract 1.2 on.
+    /// [`Ioctl::QueryUnits`]: from contract 1.3 on.
     pub fn query_units(&mut self) -> CallResult<Vec<UnitConfig>, T::Error> {
         self.list(Ioctl::QueryUnits, &[], MAX_UNITS, |head: &UnitsHeader| {
             head.unit_count
@@ -189,7 +191,7 @@ impl<T: Transport> Client<T> {
     }
 
     /// [`Ioctl::QueryUnitTimes`].
-    pub fn query_unit_times(&mut self, unit: u32) -> CallResult<DpcTimes, T::Error> {
+    pub fn query_unit_times(&mut self, unit: u32) -> CallResult<RoutineTimes, T::Error> {
         self.one(Ioctl::QueryUnitTimes, one(unit).as_bytes())
     }
 
@@ -244,7 +246,7 @@ impl<T: Transport> Client<T> {
     }
 
     /// [`Ioctl::QueryDpcTimes`]: from contract 1.1 on.
-    pub fn query_dpc_times(&mut self, core: u32) -> CallResult<DpcTimes, T::Error> {
+    pub fn query_dpc_times(&mut self, core: u32) -> CallResult<RoutineTimes, T::Error> {
         self.one(Ioctl::QueryDpcTimes, one(core).as_bytes())
     }
 
@@ -294,6 +296,43 @@ impl<T: Transport> Client<T> {
         }
     }
 
+    /// [`Ioctl::QueryIsrTimes`]: from contract 1.2 on.
+    pub fn query_isr_times(&mut self, core: u32) -> CallResult<RoutineTimes, T::Error> {
+        let input = OneCore { core, reserved: 0 };
+        self.one(Ioctl::QueryIsrTimes, input.as_bytes())
+    }
+
+    /// [`Ioctl::SampleAssign`]: from contract 1.2 on.
+    pub fn sample_assign(
+        &mut self,
+        cores: &[u32],
+        sources: &[SampleSource],
+        ring_samples: u32,
+    ) -> CallResult<SampleAssignReply, T::Error> {
+        let input = encode_sample_assign(cores, sources, ring_samples);
+        self.one(Ioctl::SampleAssign, &input)
+    }
+
+    /// [`Ioctl::SampleWait`]: blocks until there is something to read, or the time is up. Units: ms.
+    pub fn sample_wait(
+        &mut self,
+        cores: &[u32],
+        timeout_ms: u32,
+    ) -> CallResult<SampleWaitReply, T::Error> {
+        self.one(Ioctl::SampleWait, &encode_sample_wait(cores, timeout_ms))
+    }
+
+    /// [`Ioctl::SampleRead`]: at most `most` samples. Never waits.
+    pub fn sample_read(&mut self, cores: &[u32], most: usize) -> CallResult<SampleBatch, T::Error> {
+        let ioctl = Ioctl::SampleRead;
+        let most = most.min(MAX_SAMPLES_PER_READ);
+        let room = size_of::<SampleReadHeader>()
+            + cores.len() * size_of::<SampleCore>()
+            + most * size_of::<Sample>();
+        self.call(ioctl, &encode_core_set(cores), room)?;
+        SampleBatch::parse(&self.output).ok_or(CallError::Malformed(ioctl, self.output.len()))
+    }
+
     fn on_cores(&mut self, ioctl: Ioctl, cores: &[u32]) -> CallResult<(), T::Error> {
         self.call(ioctl, &encode_core_set(cores), 0)
     }
@@ -321,10 +360,7 @@ impl<T: Transport> Client<T> {
         let bytes = self.output.len();
         let malformed = || CallError::Malformed(ioctl, bytes);
         let (head, tail) = H::read_from_prefix(&self.output).map_err(|_| malformed())?;
-        let records: Vec<R> = tail
-            .chunks_exact(size_of::<R>())
-            .flat_map(R::read_from_bytes)
-            .collect();
+        let records: Vec<R> = records(tail);
         let is_whole = tail.len() == records.len() * size_of::<R>();
         if is_whole && records.len() == count(&head) as usize {
             Ok((head, records))
@@ -347,6 +383,44 @@ impl<T: Transport> Client<T> {
             Some(Err(status)) => Err(CallError::Status(ioctl, status)),
         }
     }
+}
+
+/// Most samples that one [`Client::sample_read`] asks for: an answer of 768 KiB.
+pub const MAX_SAMPLES_PER_READ: usize = 1 << 14;
+
+/// What one [`Ioctl::SampleRead`] took out of the rings.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SampleBatch {
+    /// The cores, in rising order.
+    pub cores: Vec<SampleCore>,
+    /// The samples, core after core, each core's in the order they were taken.
+    pub samples: Vec<Sample>,
+    /// Bits of [`crate::record::read_flags`].
+    pub flags: u32,
+}
+
+impl SampleBatch {
+    /// From the output of the call; `None` if it is not as long as it says.
+    #[must_use]
+    pub fn parse(output: &[u8]) -> Option<Self> {
+        let (head, rest) = SampleReadHeader::read_from_prefix(output).ok()?;
+        let cores_bytes = (head.core_count as usize).checked_mul(size_of::<SampleCore>())?;
+        let (cores, samples) = rest.split_at_checked(cores_bytes)?;
+        let samples_bytes = (head.sample_count as usize).checked_mul(size_of::<Sample>())?;
+        (samples.len() == samples_bytes).then(|| Self {
+            cores: records(cores),
+            samples: records(samples),
+            flags: head.flags,
+        })
+    }
+}
+
+/// Whole records of a buffer, which need not be aligned.
+fn records<R: FromBytes + Immutable + KnownLayout>(bytes: &[u8]) -> Vec<R> {
+    bytes
+        .chunks_exact(size_of::<R>())
+        .flat_map(R::read_from_bytes)
+        .collect()
 }
 
 /// Input of a call that takes a core set only.
@@ -376,6 +450,30 @@ pub fn encode_assign(cores: &[u32], events: &[AssignEvent], period_ms: u32) -> V
 
 const fn one(core: u32) -> OneCore {
     OneCore { core, reserved: 0 }
+}
+
+/// Input of [`Ioctl::SampleAssign`].
+#[must_use]
+pub fn encode_sample_assign(cores: &[u32], sources: &[SampleSource], ring_samples: u32) -> Vec<u8> {
+    let words = core_words(cores);
+    let head = SampleAssignHeader {
+        word_count: word_count(&words),
+        source_count: u32::try_from(sources.len()).unwrap_or(u32::MAX),
+        ring_samples,
+        reserved: 0,
+    };
+    [head.as_bytes(), words.as_bytes(), sources.as_bytes()].concat()
+}
+
+/// Input of [`Ioctl::SampleWait`].
+#[must_use]
+pub fn encode_sample_wait(cores: &[u32], timeout_ms: u32) -> Vec<u8> {
+    let words = core_words(cores);
+    let head = SampleWaitHeader {
+        word_count: word_count(&words),
+        timeout_ms,
+    };
+    [head.as_bytes(), words.as_bytes()].concat()
 }
 
 /// The bitmap of a list of cores. A core past the limit makes it too long, which the driver refuses.

@@ -2,8 +2,10 @@
 
 use crate::record::{
     AcquireHeader, AcquireReply, AssignEvent, AssignHeader, AssignReply, ConfigHeader, CoreConfig,
-    CoreOwnership, CoreSetHeader, DpcTimes, EventCount, EventsHeader, OneCore, OwnershipHeader,
-    ReadHeader, SupportedEvent, UnitConfig, UnitsHeader, Version,
+    CoreOwnership, CoreSetHeader, EventCount, EventsHeader, OneCore, OwnershipHeader, ReadHeader,
+    RoutineTimes, Sample, SampleAssignHeader, SampleAssignReply, SampleCore, SampleReadHeader,
+    SampleSource, SampleWaitHeader, SampleWaitReply, SupportedEvent, UnitConfig, UnitsHeader,
+    Version,
 };
 
 /// Device type of the codes: a private one (`0x8000` and above), so that no inbox driver shares them.
@@ -45,9 +47,13 @@ const UNIT_FUNCTIONS: (u32, u32) = (0x820, 0x20);
 /// ```text
 ///        Acquire          Assign            Start
 ///  Free ────────▶ Acquired ─────▶ Assigned ──────▶ Counting
-///   ▲                │               ▲ ◀────────────┘ │
-///   └── Release, last handle closed ─┴──── Stop ──────┘
+///   ▲                │               ▲ ◀── Stop ─────┘ │
+///   │                │ SampleAssign                    │
+///   │                └────────────▶ Armed ───────▶ Sampling
+///   │                                ▲ ◀── Stop ─────┘ │
+///   └── Release, last handle closed ─┴─────────────────┘
 /// ```
+/// A core that stands still can be assigned anew, either way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum State {
     /// Nobody holds it; its PMU is not touched.
@@ -58,6 +64,28 @@ pub enum State {
     Assigned = 4,
     /// Held; counting.
     Counting = 8,
+    /// Held; sources of samples assigned, counters standing still. Samples may still be in the ring.
+    Armed = 16,
+    /// Held; sampling.
+    Sampling = 32,
+}
+
+impl State {
+    /// All of them.
+    pub const ALL: [Self; 6] = [
+        Self::Free,
+        Self::Acquired,
+        Self::Assigned,
+        Self::Counting,
+        Self::Armed,
+        Self::Sampling,
+    ];
+
+    /// Whether counters of the core are running.
+    #[must_use]
+    pub const fn is_running(self) -> bool {
+        matches!(self, Self::Counting | Self::Sampling)
+    }
 }
 
 /// Shape of a buffer: a fixed part, then any number of equal elements.
@@ -152,29 +180,37 @@ const fn ctl_code(function: u32, access: Access) -> u32 {
 
 ioctls! {
     /// Versions of the contract and of the driver.
-    QueryVersion = 0x800, Read, Anyone, [Free, Acquired, Assigned, Counting], () -> (Version);
+    QueryVersion = 0x800, Read, Anyone, [Free, Acquired, Assigned, Counting, Armed, Sampling], () -> (Version);
     /// The machine and, core by core, its PMU.
-    QueryConfig = 0x801, Read, Anyone, [Free, Acquired, Assigned, Counting], () -> (ConfigHeader + CoreConfig);
+    QueryConfig = 0x801, Read, Anyone, [Free, Acquired, Assigned, Counting, Armed, Sampling], () -> (ConfigHeader + CoreConfig);
     /// The events that one core says it supports.
-    QueryEvents = 0x802, Read, Anyone, [Free, Acquired, Assigned, Counting], (OneCore) -> (EventsHeader + SupportedEvent);
+    QueryEvents = 0x802, Read, Anyone, [Free, Acquired, Assigned, Counting, Armed, Sampling], (OneCore) -> (EventsHeader + SupportedEvent);
     /// Who holds which core, and since when.
-    QueryOwnership = 0x803, Read, Anyone, [Free, Acquired, Assigned, Counting], () -> (OwnershipHeader + CoreOwnership);
+    QueryOwnership = 0x803, Read, Anyone, [Free, Acquired, Assigned, Counting, Armed, Sampling], () -> (OwnershipHeader + CoreOwnership);
     /// Takes a set of cores, all or none; by force also from another.
-    Acquire = 0x804, ReadWrite, Anyone, [Free, Acquired, Assigned, Counting], (AcquireHeader + u64) -> (AcquireReply);
-    /// Gives a set of cores back: counting stops, counters are freed.
-    Release = 0x805, ReadWrite, Owner, [Acquired, Assigned, Counting], (CoreSetHeader + u64) -> ();
+    Acquire = 0x804, ReadWrite, Anyone, [Free, Acquired, Assigned, Counting, Armed, Sampling], (AcquireHeader + u64) -> (AcquireReply);
+    /// Gives a set of cores back: counting and sampling stop, counters are freed.
+    Release = 0x805, ReadWrite, Owner, [Acquired, Assigned, Counting, Armed, Sampling], (CoreSetHeader + u64) -> ();
     /// Programs groups of events on a set of cores; what was counted before is gone.
-    Assign = 0x806, ReadWrite, Owner, [Acquired, Assigned], (AssignHeader + u64 + AssignEvent) -> (AssignReply);
-    /// Sets the totals to zero and begins a new generation; a counting core goes on counting.
-    Reset = 0x807, ReadWrite, Owner, [Assigned, Counting], (CoreSetHeader + u64) -> ();
-    /// Starts counting; totals continue.
-    Start = 0x808, ReadWrite, Owner, [Assigned], (CoreSetHeader + u64) -> ();
-    /// Stops counting and harvests the counters; a core that stands still already is left alone.
-    Stop = 0x809, ReadWrite, Owner, [Assigned, Counting], (CoreSetHeader + u64) -> ();
+    Assign = 0x806, ReadWrite, Owner, [Acquired, Assigned, Armed], (AssignHeader + u64 + AssignEvent) -> (AssignReply);
+    /// Sets totals to zero, empties rings, begins a new generation; a running core goes on.
+    Reset = 0x807, ReadWrite, Owner, [Assigned, Counting, Armed, Sampling], (CoreSetHeader + u64) -> ();
+    /// Starts counting, or sampling; totals continue.
+    Start = 0x808, ReadWrite, Owner, [Assigned, Armed], (CoreSetHeader + u64) -> ();
+    /// Stops counting or sampling and harvests the counters; a core that stands still already is left alone.
+    Stop = 0x809, ReadWrite, Owner, [Assigned, Counting, Armed, Sampling], (CoreSetHeader + u64) -> ();
     /// Totals of one core up to this moment.
     Read = 0x80A, ReadWrite, Owner, [Assigned, Counting], (OneCore) -> (ReadHeader + EventCount);
     /// How long the DPCs of one core took, since the driver was loaded.
-    QueryDpcTimes = 0x80B, Read, Anyone, [Free, Acquired, Assigned, Counting], (OneCore) -> (DpcTimes);
+    QueryDpcTimes = 0x80B, Read, Anyone, [Free, Acquired, Assigned, Counting, Armed, Sampling], (OneCore) -> (RoutineTimes);
+    /// Programs sources of samples on a set of cores; what was assigned or sampled before is gone.
+    SampleAssign = 0x80C, ReadWrite, Owner, [Acquired, Assigned, Armed], (SampleAssignHeader + u64 + SampleSource) -> (SampleAssignReply);
+    /// Waits until the ring of a core of the set is half full, a core of the set stands still, or the time is up.
+    SampleWait = 0x80D, ReadWrite, Owner, [Armed, Sampling], (SampleWaitHeader + u64) -> (SampleWaitReply);
+    /// Takes samples out of the rings of a set of cores, as many as there are and as there is room for.
+    SampleRead = 0x80E, ReadWrite, Owner, [Armed, Sampling], (CoreSetHeader + u64) -> (SampleReadHeader + SampleCore + Sample);
+    /// How long the interrupt routine of one core took, since the driver was loaded.
+    QueryIsrTimes = 0x80F, Read, Anyone, [Free, Acquired, Assigned, Counting, Armed, Sampling], (OneCore) -> (RoutineTimes);
     /// The uncore units that the driver found.
     QueryUnits = 0x820, Read, Anyone, [Free, Acquired, Assigned, Counting], () -> (UnitsHeader + UnitConfig);
     /// Who holds which unit, and since when.
@@ -196,7 +232,7 @@ ioctls! {
     /// The events that one unit says it has.
     QueryUnitEvents = 0x829, Read, Anyone, [Free, Acquired, Assigned, Counting], (OneCore) -> (EventsHeader + SupportedEvent);
     /// How long one unit was looked at each time, ticks included, since the driver was loaded.
-    QueryUnitTimes = 0x82A, Read, Anyone, [Free, Acquired, Assigned, Counting], (OneCore) -> (DpcTimes);
+    QueryUnitTimes = 0x82A, Read, Anyone, [Free, Acquired, Assigned, Counting], (OneCore) -> (RoutineTimes);
 }
 
 #[cfg(test)]
@@ -244,12 +280,7 @@ mod tests {
     #[test]
     fn permits_agrees_with_states() {
         for &ioctl in Ioctl::ALL {
-            for state in [
-                State::Free,
-                State::Acquired,
-                State::Assigned,
-                State::Counting,
-            ] {
+            for state in State::ALL {
                 assert_eq!(ioctl.permits(state), ioctl.states().contains(&state));
             }
         }

@@ -40,7 +40,7 @@ pub const CLIENT_PATH: &str = r"\\.\WperfDriver";
 /// Version of this contract; a client refuses a driver whose major number differs.
 pub const ABI_MAJOR: u16 = 1;
 /// Grows when something is added that an older client may ignore.
-pub const ABI_MINOR: u16 = 2;
+pub const ABI_MINOR: u16 = 3;
 
 /// Most processors the contract can name (Windows: 32 groups of 64).
 pub const MAX_CORES: usize = 2048;
@@ -50,6 +50,22 @@ pub const MAX_UNITS: usize = 256;
 pub const DURATION_RANGES: usize = 24;
 /// Most events one [`Ioctl::Assign`] may carry.
 pub const MAX_EVENTS: usize = 128;
+/// Most sources one [`Ioctl::SampleAssign`] may carry.
+pub const MAX_SOURCES: usize = 32;
+/// Shortest distance of two samples of a source. Units: events.
+pub const SAMPLE_INTERVAL_MIN: u64 = 1000;
+/// Longest distance of two samples of a source. Units: events.
+pub const SAMPLE_INTERVAL_MAX: u64 = 1 << 56;
+/// Distance of two samples of a source of a client that has no wish. Units: events.
+pub const SAMPLE_INTERVAL_DEFAULT: u64 = 0x400_0000;
+/// Fewest samples that the ring of a core holds.
+pub const RING_SAMPLES_MIN: u32 = 64;
+/// Most samples that the ring of a core holds.
+pub const RING_SAMPLES_MAX: u32 = 1 << 16;
+/// Samples that the ring of a core holds when a client has no wish.
+pub const RING_SAMPLES_DEFAULT: u32 = 1 << 12;
+/// Longest time that one [`Ioctl::SampleWait`] waits. Units: ms.
+pub const WAIT_MAX_MS: u32 = 10_000;
 /// Shortest multiplex period. Units: ms.
 pub const PERIOD_MIN_MS: u32 = 10;
 /// Longest multiplex period. Units: ms.

@@ -261,20 +261,129 @@ records! {
         running_ns: u64,
     }
 
-    /// How long the DPCs of one core took: ticks, starts, stops, resets and reads.
-    DpcTimes: 224 {
+    /// How long a routine of the driver took on one core: its DPCs (ticks, starts, stops, resets,
+    /// reads, wake-ups), or its interrupt routine.
+    RoutineTimes: 224 {
         /// System-wide processor index; of a unit, its number.
         core: u32,
         /// Zero.
         reserved: u32,
-        /// DPCs so far.
+        /// Calls so far.
         count: u64,
         /// All of them together. Units: ns.
         total_ns: u64,
         /// The longest. Units: ns.
         longest_ns: u64,
-        /// Range n: DPCs that took 2^n ns or more and less than 2^(n+1); range 0 from 0, the last without end.
+        /// Range n: calls that took 2^n ns or more and less than 2^(n+1); range 0 from 0, the last without end.
         ranges: [u64; DURATION_RANGES],
+    }
+
+    /// `word_count` 64-bit words of a core set follow, then `source_count` records of [`SampleSource`].
+    SampleAssignHeader: 16 {
+        /// Number of words that follow, 1 to 32.
+        word_count: u32,
+        /// Number of sources after them, 1 to 32.
+        source_count: u32,
+        /// Samples that the ring of each core holds, 64 to 65536, rounded up to a power of two; 0 for the default.
+        ring_samples: u32,
+        /// Zero.
+        reserved: u32,
+    }
+
+    /// What samples are taken of.
+    SampleSource: 24 {
+        /// The event.
+        code: EventCode,
+        /// Modes in which it is not counted.
+        filter: EventFilter,
+        /// Zero.
+        reserved: u16,
+        /// A sample each time so many events have happened, 1000 to 2^56; 0 for the default (0x4000000).
+        interval: u64,
+        /// Samples of this process only; 0: of every process.
+        pid: u32,
+        /// Zero.
+        reserved2: u32,
+    }
+
+    /// How the sources were laid out.
+    SampleAssignReply: 8 {
+        /// Samples that the ring of each core holds.
+        ring_samples: u32,
+        /// Zero.
+        reserved: u32,
+    }
+
+    /// `word_count` 64-bit words of a core set follow.
+    SampleWaitHeader: 8 {
+        /// Number of words that follow, 1 to 32.
+        word_count: u32,
+        /// How long to wait at most, 0 to 10000. Units: ms.
+        timeout_ms: u32,
+    }
+
+    /// Why the wait ended.
+    SampleWaitReply: 8 {
+        /// One of [`WaitOutcome`].
+        outcome: WaitOutcome,
+        /// The core that it is about.
+        core: u32,
+    }
+
+    /// `core_count` records of [`SampleCore`] follow, then `sample_count` records of [`Sample`].
+    SampleReadHeader: 16 {
+        /// Number of cores, in rising order.
+        core_count: u32,
+        /// Number of samples: those of one core in the order they were taken, one core after the other.
+        sample_count: u32,
+        /// Bits of [`read_flags`].
+        flags: u32,
+        /// Zero.
+        reserved: u32,
+    }
+
+    /// The samples of a core, in numbers: always `generated = delivered + waiting + lost`.
+    SampleCore: 56 {
+        /// System-wide processor index.
+        core: u32,
+        /// One of [`crate::State`], as a number.
+        state: u32,
+        /// What the numbers belong to: grows with every assignment and reset of the core.
+        generation: u64,
+        /// Samples that were due.
+        generated: u64,
+        /// Those that were read, with those of this answer.
+        delivered: u64,
+        /// Those still in the ring.
+        waiting: u64,
+        /// Those that nobody will see: the ring was full, or they were late.
+        lost: u64,
+        /// Those of them that were late: due again before the interrupt for the one before was served.
+        late: u64,
+    }
+
+    /// One sample: where a processor was when a counter had counted so many events.
+    Sample: 48 {
+        /// When: a clock that goes on steadily from an arbitrary start, the same on all cores. Units: ns.
+        time_ns: u64,
+        /// Address of the instruction that was next.
+        pc: u64,
+        /// What it belongs to: as in [`SampleCore`].
+        generation: u64,
+        /// System-wide processor index.
+        core: u32,
+        /// Process that ran there; 0 if none did.
+        pid: u32,
+        /// Its thread.
+        tid: u32,
+        /// The event.
+        code: EventCode,
+        /// Place of the source in the assignment.
+        source: u16,
+        /// Bits of [`sample_flags`].
+        flags: u16,
+        /// Zero.
+        reserved: u32,
     }
 
     /// The uncore units. `unit_count` records of [`UnitConfig`] follow; none where the driver found none.
@@ -376,6 +485,15 @@ open_enum! {
         /// Also from another, who is told at its next call.
         FORCE = 1,
     }
+    /// Why a wait for samples ended.
+    WaitOutcome {
+        /// The ring of a core is half full.
+        HALF_FULL = 1,
+        /// The time is up.
+        TIME_UP = 2,
+        /// A core stands still: read what is left.
+        STOPPED = 3,
+    }
     /// What became of an acquisition.
     AcquireOutcome {
         /// The caller holds every core of the set.
@@ -393,6 +511,18 @@ pub mod config_flags {
     pub const FREE_IS_CURRENT: u32 = 1;
     /// The system lends hardware counters (`HalAllocateHardwareCounters`); without, only the software PMU is used.
     pub const HARDWARE_LENT: u32 = 2;
+}
+
+/// Bits of [`SampleReadHeader::flags`].
+pub mod read_flags {
+    /// There was no room for all samples: read again.
+    pub const MORE: u32 = 1;
+}
+
+/// Bits of [`Sample::flags`].
+pub mod sample_flags {
+    /// The processor was in user mode.
+    pub const USER: u16 = 1;
 }
 
 /// Bits of [`EventCount::flags`] and [`SupportedEvent::flags`].

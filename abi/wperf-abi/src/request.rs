@@ -6,8 +6,13 @@
 use crate::core_set::{CoreSet, MAX_WORDS, WORD_BYTES};
 use crate::record::{
     AcquireHeader, AcquireMode, AssignEvent, AssignHeader, CoreSetHeader, OneCore,
+    SampleAssignHeader, SampleSource, SampleWaitHeader,
 };
-use crate::{Ioctl, MAX_EVENTS, PERIOD_DEFAULT_MS, PERIOD_MAX_MS, PERIOD_MIN_MS, Refusal};
+use crate::{
+    Ioctl, MAX_EVENTS, MAX_SOURCES, PERIOD_DEFAULT_MS, PERIOD_MAX_MS, PERIOD_MIN_MS,
+    RING_SAMPLES_DEFAULT, RING_SAMPLES_MAX, RING_SAMPLES_MIN, Refusal, SAMPLE_INTERVAL_DEFAULT,
+    SAMPLE_INTERVAL_MAX, SAMPLE_INTERVAL_MIN, WAIT_MAX_MS,
+};
 use zerocopy::{FromBytes, Immutable, KnownLayout};
 
 /// A checked request; borrows the caller's buffer.
@@ -59,6 +64,14 @@ pub enum Request<'a> {
     QueryUnitEvents(u32),
     /// [`Ioctl::QueryUnitTimes`].
     QueryUnitTimes(u32),
+    /// [`Ioctl::SampleAssign`].
+    SampleAssign(Sampling<'a>),
+    /// [`Ioctl::SampleWait`]: at most so long. Units: ms.
+    SampleWait(u32, CoreSet<'a>),
+    /// [`Ioctl::SampleRead`].
+    SampleRead(CoreSet<'a>),
+    /// [`Ioctl::QueryIsrTimes`].
+    QueryIsrTimes(u32),
 }
 
 /// Checked form of [`AcquireMode`].
@@ -84,6 +97,26 @@ impl<'a> Assignment<'a> {
     /// The events: 1 to [`MAX_EVENTS`], groups contiguous and numbered from 0, filters valid.
     pub fn events(self) -> impl Iterator<Item = AssignEvent> + Clone + 'a {
         records(self.events)
+    }
+}
+
+/// A checked assignment of sources.
+#[derive(Clone, Copy, Debug)]
+pub struct Sampling<'a> {
+    /// On which cores.
+    pub cores: CoreSet<'a>,
+    /// Samples that the ring of each core holds: a power of two within the limits.
+    pub ring_samples: u32,
+    sources: &'a [u8],
+}
+
+impl<'a> Sampling<'a> {
+    /// The sources: 1 to [`MAX_SOURCES`], filters valid, intervals within the limits.
+    pub fn sources(self) -> impl Iterator<Item = SampleSource> + Clone + 'a {
+        records(self.sources).map(|source: SampleSource| SampleSource {
+            interval: interval(source.interval),
+            ..source
+        })
     }
 }
 
@@ -166,6 +199,10 @@ impl<'a> Request<'a> {
             Ioctl::ResetUnits => Self::ResetUnits(core_set(input, count)?),
             Ioctl::StartUnits => Self::StartUnits(core_set(input, count)?),
             Ioctl::StopUnits => Self::StopUnits(core_set(input, count)?),
+            Ioctl::QueryIsrTimes => Self::QueryIsrTimes(one_core(input, count)?),
+            Ioctl::SampleAssign => Self::SampleAssign(sampling(input, count)?),
+            Ioctl::SampleWait => sample_wait(input, count)?,
+            Ioctl::SampleRead => Self::SampleRead(core_set(input, count)?),
         })
     }
 }
@@ -303,16 +340,88 @@ fn period(period_ms: u32) -> Result<u32> {
     }
 }
 
+fn sample_wait(input: &[u8], core_count: usize) -> Result<Request<'_>> {
+    let (head, words): (SampleWaitHeader, _) = header(input)?;
+    field(
+        "timeout_ms",
+        head.timeout_ms,
+        head.timeout_ms <= WAIT_MAX_MS,
+    )?;
+    end(
+        input,
+        size_of::<SampleWaitHeader>() + words_bytes(head.word_count)?,
+    )?;
+    Ok(Request::SampleWait(
+        head.timeout_ms,
+        cores(words, core_count)?,
+    ))
+}
+
+fn sampling(input: &[u8], core_count: usize) -> Result<Sampling<'_>> {
+    let (head, rest): (SampleAssignHeader, _) = header(input)?;
+    field("reserved", head.reserved, head.reserved == 0)?;
+    let sources_given = head.source_count as usize;
+    field(
+        "source_count",
+        head.source_count,
+        (1..=MAX_SOURCES).contains(&sources_given),
+    )?;
+    let words_bytes = words_bytes(head.word_count)?;
+    let sources_bytes = sources_given * size_of::<SampleSource>();
+    let expected = size_of::<SampleAssignHeader>() + words_bytes + sources_bytes;
+    end(input, expected)?;
+    let length_error = RequestError::Length {
+        expected,
+        actual: input.len(),
+    };
+    let (words, sources) = rest.split_at_checked(words_bytes).ok_or(length_error)?;
+    records(sources).try_for_each(check_source)?;
+    Ok(Sampling {
+        cores: cores(words, core_count)?,
+        ring_samples: ring_samples(head.ring_samples)?,
+        sources,
+    })
+}
+
+fn ring_samples(wish: u32) -> Result<u32> {
+    match wish {
+        0 => Ok(RING_SAMPLES_DEFAULT),
+        RING_SAMPLES_MIN..=RING_SAMPLES_MAX => Ok(wish.next_power_of_two()),
+        _ => Err(RequestError::Field {
+            field: "ring_samples",
+            value: wish.into(),
+        }),
+    }
+}
+
+const fn interval(wish: u64) -> u64 {
+    match wish {
+        0 => SAMPLE_INTERVAL_DEFAULT,
+        interval => interval,
+    }
+}
+
+fn check_source(source: SampleSource) -> Result<()> {
+    field("filter", source.filter.0, source.filter.is_valid())?;
+    field("reserved", source.reserved, source.reserved == 0)?;
+    field("reserved2", source.reserved2, source.reserved2 == 0)?;
+    let limits = SAMPLE_INTERVAL_MIN..=SAMPLE_INTERVAL_MAX;
+    let is_valid = limits.contains(&interval(source.interval));
+    field("interval", source.interval, is_valid)
+}
+
 /// The records that lie in a buffer, which need not be aligned.
-fn records(bytes: &[u8]) -> impl Iterator<Item = AssignEvent> + Clone + '_ {
+fn records<'a, T: FromBytes + KnownLayout + Immutable + Clone + 'a>(
+    bytes: &'a [u8],
+) -> impl Iterator<Item = T> + Clone + 'a {
     bytes
-        .chunks_exact(size_of::<AssignEvent>())
-        .flat_map(AssignEvent::read_from_bytes)
+        .chunks_exact(size_of::<T>())
+        .flat_map(T::read_from_bytes)
 }
 
 fn check_events(events: &[u8]) -> Result<()> {
     let mut previous = None;
-    for event in records(events) {
+    for event in records::<AssignEvent>(events) {
         field("filter", event.filter.0, event.filter.is_valid())?;
         let may_follow = match previous {
             None => event.group == 0,

@@ -44,6 +44,10 @@ refusals! {
     UnsupportedEvent = 0xC000_00BB, 50, "an event that a core or unit of the set does not have";
     /// `STATUS_QUOTA_EXCEEDED`.
     GroupTooLarge = 0xC000_0044, 1816, "a group needs more counters than a core of the set has free, or events more than a unit has";
+    /// `STATUS_DEVICE_FEATURE_NOT_SUPPORTED`.
+    NoInterrupt = 0xC000_0463, 316, "the system does not lend the interrupt of the counters: no sampling";
+    /// `STATUS_ALREADY_REGISTERED`.
+    Waiting = 0xC000_0718, 1242, "a wait for a core of the set is under way already";
     /// `STATUS_INSUFFICIENT_RESOURCES`.
     NoMemory = 0xC000_009A, 1450, "not enough memory";
     /// `STATUS_INVALID_DEVICE_REQUEST`.

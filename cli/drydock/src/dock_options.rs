@@ -17,6 +17,10 @@ pub(crate) struct MachineArguments {
     /// General-purpose performance counters per processor.
     #[arg(long, default_value_t = 4, value_parser = clap::value_parser!(u32).range(0..=8))]
     counters: u32,
+    /// Counters that somebody else holds, as a mask: bit n general-purpose counter n, bit 32 + n fixed
+    /// counter n.
+    #[arg(long, value_name = "MASK", default_value = "0", value_parser = mask)]
+    counters_taken: u64,
     /// How strictly pool is checked.
     #[arg(long, value_enum, default_value_t = Pool::Strict)]
     pool: Pool,
@@ -72,6 +76,17 @@ enum GuardSide {
     Front,
 }
 
+/// A mask, in hexadecimal behind `0x`, in binary behind `0b`, else in decimal.
+fn mask(text: &str) -> Result<u64, std::num::ParseIntError> {
+    if let Some(digits) = text.strip_prefix("0x") {
+        return u64::from_str_radix(digits, 16);
+    }
+    match text.strip_prefix("0b") {
+        Some(digits) => u64::from_str_radix(digits, 2),
+        None => text.parse(),
+    }
+}
+
 /// What the performance counters count.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Pmu {
@@ -91,6 +106,7 @@ impl MachineArguments {
         Options {
             cpus: usize::from(self.cpus),
             counters: self.counters,
+            counters_taken: self.counters_taken,
             pmu: match pmu {
                 Pmu::Model => PmuSource::Model,
                 Pmu::Perf => PmuSource::Perf,

@@ -15,14 +15,19 @@ use pmu::backend::arm::{ArmBefore as Saved, ArmPmu};
 use pmu::backend::x86::X86Pmu;
 
 #[cfg(target_arch = "aarch64")]
-type Hardware<'a> = ArmPmu<'a, PmuRegisters<'a>>;
+pub(crate) type Hardware<'a> = ArmPmu<'a, PmuRegisters<'a>>;
 #[cfg(target_arch = "x86_64")]
-type Hardware<'a> = X86Pmu<PmuRegisters<'a>>;
+pub(crate) type Hardware<'a> = X86Pmu<PmuRegisters<'a>>;
 
 /// What a back end keeps from start to stop. The x86 PMU has nothing to remember.
 #[cfg(target_arch = "x86_64")]
 #[derive(Debug, Default)]
 pub(crate) struct Saved;
+
+#[cfg(target_arch = "x86_64")]
+impl Saved {
+    pub(crate) const NONE: Self = Self;
+}
 
 /// What [`backend`](self) a core uses.
 pub(crate) type Before = Saved;
@@ -50,8 +55,9 @@ impl<'a> CorePmu<'a> {
     }
 }
 
+/// The PMU of the core whose registers these are, if it is of this model.
 #[cfg(target_arch = "x86_64")]
-fn hardware<'a>(
+pub(crate) fn hardware<'a>(
     model: Model,
     registers: PmuRegisters<'a>,
     _: &'a mut Before,
@@ -62,8 +68,9 @@ fn hardware<'a>(
     }
 }
 
+/// The PMU of the core whose registers these are, if it is of this model.
 #[cfg(target_arch = "aarch64")]
-fn hardware<'a>(
+pub(crate) fn hardware<'a>(
     model: Model,
     registers: PmuRegisters<'a>,
     before: &'a mut Before,

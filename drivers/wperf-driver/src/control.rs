@@ -11,13 +11,14 @@ use kernel::counters::{self, CounterReservation};
 use kernel::irp::Buffer;
 use kernel::pool::PoolBox;
 use kernel::processor::CoreId;
+use kernel::profile::ProfileHook;
 use kernel::status::STATUS_INVALID_PARAMETER;
 use kernel::{Result, debug, process, time};
-use pmu::{BusyCore, Holder, Ownership, Schedule, ScheduledEvent, Session, schedule};
+use pmu::{BusyCore, Holder, Ownership, Schedule, ScheduledEvent, Session, SessionId, schedule};
 use trace::{cold, cold_scope};
 use wperf_abi::record::{AcquireOutcome, AcquireReply, AssignReply, EventCount, ReadHeader};
 use wperf_abi::request::{AcquireHow, Assignment};
-use wperf_abi::{CoreSet, Ioctl, Refusal};
+use wperf_abi::{CoreSet, Ioctl, Refusal, State};
 use zerocopy::IntoBytes;
 
 /// Who holds what, and what the system lent for it.
@@ -25,6 +26,8 @@ pub(crate) struct Control {
     ownership: Ownership<PoolBox<[Option<Holder>]>>,
     /// There while, and only while, somebody holds a core.
     reservation: Option<CounterReservation>,
+    /// There while, and only while, a core samples.
+    hook: Option<ProfileHook<CoreState>>,
     is_detected: bool,
 }
 
@@ -33,6 +36,7 @@ impl Control {
         Self {
             ownership: Ownership::new(holders),
             reservation: None,
+            hook: None,
             is_detected: false,
         }
     }
@@ -90,8 +94,33 @@ impl Control {
         }
     }
 
+    /// Takes the interrupt of the counters, if it is not taken already.
+    fn take_interrupt(&mut self, driver: &WperfDriver) -> Result<()> {
+        if self.hook.is_none() {
+            let hook = ProfileHook::install(driver.cores.clone());
+            self.hook = Some(hook.map_err(|_| refuse(Refusal::NoInterrupt))?);
+            cold!(Information, CONTROL, "took the profile interrupt");
+        }
+        Ok(())
+    }
+
+    /// Gives the interrupt of the counters back once no core samples.
+    fn return_interrupt_if_unused(&mut self, driver: &WperfDriver) {
+        let samples = |(_, core): (CoreId, &CoreState)| core.state() == State::Sampling;
+        if self.hook.is_some() && !driver.cores.iter().any(samples) {
+            self.hook = None;
+            cold!(Information, CONTROL, "gave the profile interrupt back");
+        }
+    }
+
+    /// Whether a session holds a core.
+    pub(crate) fn is_held_by(&self, core: CoreId, session: SessionId) -> bool {
+        self.holder(core)
+            .is_some_and(|holder| holder.session == session)
+    }
+
     /// Whether the caller may make this call for these cores.
-    fn check(
+    pub(crate) fn check(
         &self,
         driver: &WperfDriver,
         file: &File,
@@ -156,6 +185,7 @@ pub(crate) fn acquire(
         core.take(here, reserved)
     });
     forget(driver, new);
+    control.return_interrupt_if_unused(driver);
     let identity = (process::current_id(), time::system_time());
     let taken = file.with(|session| control.ownership.acquire(session, cores, how, identity))?;
     let taken = taken.map_err(|_| refuse(Refusal::Busy))?;
@@ -205,14 +235,15 @@ fn stop_and_forget(driver: &WperfDriver, cores: impl Iterator<Item = u32> + Clon
     driver
         .cores
         .run_on(cores.clone().map(CoreId), &|here, core| {
-            core.act(here, |core, pmu, now_ns| core.stop(pmu, now_ns));
+            core.stop(here);
         });
     forget(driver, cores);
 }
 
 /// Forgets what was assigned to cores that stand still.
 fn forget(driver: &WperfDriver, cores: impl Iterator<Item = u32>) {
-    for core in cores.flat_map(|core| core_of(driver, core)) {
+    for (id, core) in cores.flat_map(|core| core_of(driver, core).map(|state| (core, state))) {
+        core.sampler.wake_stopped(CoreId(id));
         drop(core.clear());
     }
 }
@@ -222,6 +253,7 @@ pub(crate) fn release(driver: &WperfDriver, file: &File, cores: CoreSet<'_>) -> 
     control.check(driver, file, Ioctl::Release, cores)?;
     cold!(Information, CONTROL, "release", cores: usize = cores.len());
     stop_and_forget(driver, cores.iter());
+    control.return_interrupt_if_unused(driver);
     for core in cores.iter() {
         file.with(|session| control.ownership.release(session, core))?;
     }
@@ -236,6 +268,7 @@ pub(crate) fn cleanup(driver: &WperfDriver, file: &File) {
     let Some(mut session) = file.close() else {
         return;
     };
+    file.slot().fail();
     let held = driver.cores.iter().map(|(id, _)| id.0).filter(|&core| {
         control
             .ownership
@@ -244,6 +277,7 @@ pub(crate) fn cleanup(driver: &WperfDriver, file: &File) {
     });
     if held.clone().next().is_some() {
         stop_and_forget(driver, held);
+        control.return_interrupt_if_unused(driver);
     }
     for (id, _) in driver.cores.iter() {
         control.ownership.release(&mut session, id.0);
@@ -297,13 +331,17 @@ fn plan(core: &CoreState, assignment: Assignment<'_>) -> Result<(Events, Schedul
 }
 
 pub(crate) fn start(driver: &WperfDriver, file: &File, cores: CoreSet<'_>) -> Result<()> {
-    let control = driver.control.lock();
+    let mut control = driver.control.lock();
     control.check(driver, file, Ioctl::Start, cores)?;
+    let mut states = cores.iter().flat_map(|core| core_of(driver, core));
+    if states.any(|core| core.state() == State::Armed) {
+        control.take_interrupt(driver)?;
+    }
     cold!(Information, CONTROL, "start", cores: usize = cores.len());
     driver
         .cores
         .run_on(cores.iter().map(CoreId), &|here, core| {
-            core.act(here, |core, pmu, now_ns| core.start(pmu, now_ns));
+            core.start(here);
         });
     for core in cores.iter() {
         if let Some(period_ms) = core_of(driver, core)?.tick_period_ms() {
@@ -314,7 +352,7 @@ pub(crate) fn start(driver: &WperfDriver, file: &File, cores: CoreSet<'_>) -> Re
 }
 
 pub(crate) fn stop(driver: &WperfDriver, file: &File, cores: CoreSet<'_>) -> Result<()> {
-    let control = driver.control.lock();
+    let mut control = driver.control.lock();
     control.check(driver, file, Ioctl::Stop, cores)?;
     cold!(Information, CONTROL, "stop", cores: usize = cores.len());
     for core in cores.iter() {
@@ -323,8 +361,12 @@ pub(crate) fn stop(driver: &WperfDriver, file: &File, cores: CoreSet<'_>) -> Res
     driver
         .cores
         .run_on(cores.iter().map(CoreId), &|here, core| {
-            core.act(here, |core, pmu, now_ns| core.stop(pmu, now_ns));
+            core.stop(here);
         });
+    for core in cores.iter() {
+        core_of(driver, core)?.sampler.wake_stopped(CoreId(core));
+    }
+    control.return_interrupt_if_unused(driver);
     Ok(())
 }
 
@@ -334,7 +376,7 @@ pub(crate) fn reset(driver: &WperfDriver, file: &File, cores: CoreSet<'_>) -> Re
     driver
         .cores
         .run_on(cores.iter().map(CoreId), &|here, core| {
-            core.act(here, |core, pmu, now_ns| core.reset(pmu, now_ns));
+            core.reset(here);
         });
     Ok(())
 }

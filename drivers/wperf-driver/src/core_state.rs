@@ -1,6 +1,7 @@
-//! One core: its processor, what is assigned to it, its counters.
+//! One core: its processor, what is assigned to it, its counters; whether it counts or samples.
 
 use crate::backend::{Before, CorePmu};
+use crate::sampler::{Assignment, CoreSampler};
 use crate::tracing::{CONTROL, COUNTING};
 use kernel::Result;
 use kernel::per_cpu::PerCore;
@@ -9,7 +10,7 @@ use kernel::processor::{CurrentCore, Processor};
 use kernel::sync::SpinLock;
 use kernel::time::monotonic_ns;
 use pmu::backend::Pmu;
-use pmu::{Core, Durations, Model, Schedule, ScheduledEvent, SlotSet};
+use pmu::{Core, Durations, Interrupted, Model, Schedule, ScheduledEvent, SlotSet};
 use trace::{Hex, cold, hot, hot_enter, hot_exit};
 use wperf_abi::State;
 
@@ -19,6 +20,7 @@ pub(crate) type Events = PoolBox<[ScheduledEvent]>;
 /// A core behind its lock: its timer, and whoever may act on it, meet here.
 pub(crate) struct CoreState {
     inner: SpinLock<Inner>,
+    pub(crate) sampler: CoreSampler,
 }
 
 struct Inner {
@@ -61,6 +63,7 @@ impl CoreState {
                 period_ms: wperf_abi::PERIOD_DEFAULT_MS,
                 dpc_times: Durations::NONE,
             }),
+            sampler: CoreSampler::new(),
         }
     }
 
@@ -93,7 +96,7 @@ impl CoreState {
     ///
     /// `reserved` are the general-purpose counters that the system lends.
     pub(crate) fn take(&self, here: &CurrentCore, reserved: u64) {
-        self.act(here, |core, pmu, now_ns| core.stop(pmu, now_ns));
+        self.stop(here);
         let mut inner = self.inner.lock();
         let busy = inner.pmu(here).1.busy();
         let mut free = all_counters(&inner.model);
@@ -106,6 +109,50 @@ impl CoreState {
         self.inner.lock().core.state()
     }
 
+    /// Starts counting or sampling, as assigned. On the core itself.
+    pub(crate) fn start(&self, here: &CurrentCore) {
+        self.act(here, |core, pmu, now_ns| {
+            if core.state() == State::Armed {
+                core.note_sampling(self.sampler.start(here));
+            } else {
+                core.start(pmu, now_ns);
+            }
+        });
+    }
+
+    /// Stops either. On the core itself.
+    pub(crate) fn stop(&self, here: &CurrentCore) {
+        self.act(here, |core, pmu, now_ns| {
+            self.sampler.stop(here);
+            core.note_sampling(false);
+            core.stop(pmu, now_ns);
+        });
+    }
+
+    /// Begins a new generation. On the core itself.
+    pub(crate) fn reset(&self, here: &CurrentCore) {
+        self.act(here, |core, pmu, now_ns| {
+            core.reset(pmu, now_ns);
+            self.sampler.reset(here, core.generation());
+        });
+    }
+
+    /// Makes it a core that samples; gives back the storage of the former schedule.
+    pub(crate) fn arm(&self, assignment: Assignment) -> Option<Events> {
+        let mut inner = self.inner.lock();
+        let former = inner.core.arm();
+        let generation = inner.core.generation();
+        let hardware = (inner.processor, inner.model);
+        drop(inner);
+        self.sampler.assign(hardware, assignment, generation);
+        former
+    }
+
+    /// What totals and samples belong to now.
+    pub(crate) fn generation(&self) -> u64 {
+        self.inner.lock().core.generation()
+    }
+
     /// Puts a schedule in; gives back the storage of the former one.
     pub(crate) fn assign(
         &self,
@@ -113,6 +160,7 @@ impl CoreState {
         schedule: Schedule,
         period_ms: u32,
     ) -> Option<Events> {
+        self.sampler.clear();
         let mut inner = self.inner.lock();
         inner.period_ms = period_ms;
         inner.core.assign(events, schedule)
@@ -120,6 +168,7 @@ impl CoreState {
 
     /// Forgets what is assigned; gives its storage back.
     pub(crate) fn clear(&self) -> Option<Events> {
+        self.sampler.clear();
         self.inner.lock().core.clear()
     }
 
@@ -143,6 +192,11 @@ impl CoreState {
     /// How long the DPCs of the core took.
     pub(crate) fn dpc_times(&self) -> Durations {
         self.inner.lock().dpc_times
+    }
+
+    /// How long the interrupt routine of the core took.
+    pub(crate) fn isr_times(&self) -> Durations {
+        self.sampler.times()
     }
 
     /// How often the core must be looked at while it counts; `None` if never. Units: ms.
@@ -172,6 +226,17 @@ impl PerCore for CoreState {
     fn tick(&self, here: &CurrentCore) {
         hot!(at here; Verbose, COUNTING, "tick", core: u32 = here.id().0);
         self.act(here, |core, pmu, now_ns| core.tick(pmu, now_ns));
+    }
+
+    fn overflow(&self, here: &CurrentCore, at: &Interrupted) -> bool {
+        self.sampler.overflow(here, at)
+    }
+
+    fn woken(&self, here: &CurrentCore) {
+        let begin_ns = monotonic_ns();
+        self.sampler.woken(here.id());
+        let took_ns = monotonic_ns().saturating_sub(begin_ns);
+        self.inner.lock().dpc_times.add(took_ns);
     }
 }
 

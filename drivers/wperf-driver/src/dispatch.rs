@@ -4,11 +4,12 @@
 
 use crate::session::File;
 use crate::tracing::IOCTL;
-use crate::{WperfDriver, control, query, uncore};
+use crate::{WperfDriver, control, query, sampling, uncore};
 use kernel::irp::Buffer;
+use kernel::wait::ANSWER_BYTES;
 use kernel::{NtStatus, Result};
 use trace::{ControlCode, cold, hot_enter, hot_exit};
-use wperf_abi::record::{AcquireReply, AssignReply};
+use wperf_abi::record::{AcquireReply, AssignReply, SampleAssignReply};
 use wperf_abi::{Ioctl, Refusal, Request, Target};
 use zerocopy::IntoBytes;
 
@@ -66,6 +67,21 @@ fn answer(driver: &WperfDriver, file: &File, code: u32, buffer: &mut Buffer<'_>)
         Request::Stop(cores) => control::stop(driver, file, cores),
         Request::Read(core) => control::read(driver, file, core, buffer),
         Request::QueryDpcTimes(core) => query::dpc_times(driver, core, buffer),
+        Request::QueryIsrTimes(core) => query::isr_times(driver, core, buffer),
+        Request::SampleAssign(sampling) => {
+            buffer.check_room(size_of::<SampleAssignReply>())?;
+            let reply = sampling::assign(driver, file, sampling)?;
+            buffer.push(reply.as_bytes())
+        }
+        Request::SampleWait(timeout_ms, cores) => {
+            buffer.check_room(ANSWER_BYTES)?;
+            let (ticket, on_timeout) = sampling::wait(driver, file, timeout_ms, cores)?;
+            buffer.wait_on(file.slot().clone(), ticket, timeout_ms, on_timeout);
+            Ok(())
+        }
+        Request::SampleRead(cores) => {
+            sampling::read(driver, file, cores, buffer.room())?.push(buffer)
+        }
         Request::QueryUnits => uncore::units(driver, buffer),
         Request::QueryUnitOwnership => uncore::ownership(driver, file, buffer),
         Request::QueryUnitEvents(unit) => uncore::events(driver, unit, buffer),

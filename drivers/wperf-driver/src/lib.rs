@@ -6,6 +6,8 @@
 //! | `control` | what changes ownership and counting, one call at a time |
 //! | `query` | what anybody may ask |
 //! | `core_state` | one core: its processor, its run, its counters |
+//! | `sampler` | one core: its interrupt routine, its ring, who is woken |
+//! | `sampling` | the calls that sample |
 //! | `backend` | hardware or software, as the core has it |
 //! | `uncore` | units that belong to no core: found, held, counted |
 //! | `tracing` | what its events belong to |
@@ -25,6 +27,8 @@ mod control;
 mod core_state;
 mod dispatch;
 mod query;
+mod sampler;
+mod sampling;
 mod session;
 mod tracing;
 mod uncore;
@@ -35,7 +39,7 @@ use kernel::device::DeviceRef;
 use kernel::driver::Driver;
 use kernel::irp::Buffer;
 use kernel::per_cpu::PerCpu;
-use kernel::pool::{PoolBox, PoolTag};
+use kernel::pool::{PoolArc, PoolBox, PoolTag};
 use kernel::security::Access;
 use kernel::sync::Mutex;
 use kernel::tracing::Recorder;
@@ -50,7 +54,8 @@ const TAG: PoolTag = PoolTag::new(*b"Wprf");
 
 /// The state of the driver.
 pub struct WperfDriver {
-    cores: PerCpu<CoreState>,
+    /// The profile hook keeps them, too, while there is one.
+    cores: PoolArc<PerCpu<CoreState>>,
     units: Units,
     /// Whoever holds it may change who holds a core and what a core does.
     control: Mutex<Control>,
@@ -68,7 +73,7 @@ impl Driver for WperfDriver {
 
     fn try_new(_: DeviceRef<'_>) -> Result<Self> {
         let recorder = tracing::begin();
-        let cores = PerCpu::try_new(TAG, |_| Ok(CoreState::new()))?;
+        let cores = PoolArc::try_new(TAG, PerCpu::try_new(TAG, |_| Ok(CoreState::new()))?)?;
         let units = Units::find(&cores)?;
         let holders = PoolBox::try_from_fn(TAG, cores.count(), |_| Ok(None))?;
         let control = Mutex::try_new(TAG, Control::new(holders))?;
@@ -84,7 +89,7 @@ impl Driver for WperfDriver {
     fn open(&self) -> Result<File> {
         let session = self.control.lock().open();
         cold!(Information, LIFE, "opened", session: u64 = session.id().get(), process: u32 = kernel::process::current_id());
-        Ok(File::new(session))
+        File::try_new(session)
     }
 
     fn ioctl(&self, file: &File, code: u32, buffer: &mut Buffer<'_>) -> Result<()> {

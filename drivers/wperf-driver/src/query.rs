@@ -192,3 +192,8 @@ pub(crate) fn dpc_times(driver: &WperfDriver, core: u32, buffer: &mut Buffer<'_>
     let times = core_of(driver, core)?.dpc_times();
     buffer.push(times.record(core).as_bytes())
 }
+
+pub(crate) fn isr_times(driver: &WperfDriver, core: u32, buffer: &mut Buffer<'_>) -> Result<()> {
+    let times = core_of(driver, core)?.isr_times();
+    buffer.push(times.record(core).as_bytes())
+}

@@ -1,8 +1,11 @@
 //! What belongs to one open handle.
 
+use crate::TAG;
 use kernel::Result;
+use kernel::pool::PoolArc;
 use kernel::status::STATUS_FILE_CLOSED;
 use kernel::sync::SpinLock;
+use kernel::wait::WaitSlot;
 use pmu::Session;
 
 /// The session of a handle, until its last handle is closed.
@@ -12,14 +15,22 @@ pub struct File {
     session: SpinLock<Option<Session>>,
     /// The same session, as far as it holds uncore units.
     units: SpinLock<Option<Session>>,
+    slot: PoolArc<WaitSlot>,
 }
 
 impl File {
-    pub(crate) const fn new(session: Session) -> Self {
-        Self {
+    /// Errors: `STATUS_INSUFFICIENT_RESOURCES`.
+    pub(crate) fn try_new(session: Session) -> Result<Self> {
+        Ok(Self {
             units: SpinLock::new(Some(session.elsewhere())),
             session: SpinLock::new(Some(session)),
-        }
+            slot: WaitSlot::try_new(TAG)?,
+        })
+    }
+
+    /// Where a request of the session waits for samples.
+    pub(crate) const fn slot(&self) -> &PoolArc<WaitSlot> {
+        &self.slot
     }
 
     /// Looks at the session.

@@ -14,6 +14,9 @@ pub(crate) const CONTROL: Flag = Flag::new(2, "CONTROL");
 /// Ticks, DPCs, counters.
 pub(crate) const COUNTING: Flag = Flag::new(3, "COUNTING");
 
+/// Overflows, rings, readers.
+pub(crate) const SAMPLING: Flag = Flag::new(4, "SAMPLING");
+
 /// Slots of a ring: 8 KiB, twice for each processor.
 const SLOTS: usize = 256;
 

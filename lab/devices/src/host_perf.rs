@@ -6,6 +6,12 @@
 //! processor runs at 1 GHz of CPU time: one cycle per nanosecond that the
 //! process ran, by the kernel's task clock. Events which nothing on the host
 //! can count are announced as absent, not made up.
+//!
+//! A counter that interrupts is a sampled event of the host's: each record of the kernel is one
+//! interrupt, and moves the counter by one interval. Records that the kernel had no room for move it
+//! as far, without an interrupt of their own.
+
+mod sampled;
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -13,7 +19,8 @@ use std::collections::HashMap;
 use perf_event::events::{Hardware, Software};
 use perf_event::{Builder, Counter};
 
-use crate::source::{Architectural, Event, Source};
+use crate::source::{Architectural, Event, Reached, Source};
+use sampled::Sampled;
 
 /// Host events: codes that no architectural event uses, counted by the host's kernel.
 pub const HOST_EVENTS: [(u16, Software, &str); 6] = [
@@ -38,7 +45,12 @@ pub struct HostPerf {
     hardware: Vec<Architectural>,
     processes: RefCell<HashMap<usize, u32>>,
     started: RefCell<HashMap<(usize, usize), Started>>,
+    /// Counters that interrupt; kept while they stand still between two interrupts.
+    sampled: RefCell<HashMap<(usize, usize), Sampled>>,
 }
+
+/// How long records may wait for somebody to look. Units: ns.
+const LOOK_NS: u64 = 1_000_000;
 
 impl HostPerf {
     /// Finds out what the host can count.
@@ -66,6 +78,7 @@ impl HostPerf {
             hardware,
             processes: RefCell::default(),
             started: RefCell::default(),
+            sampled: RefCell::default(),
         })
     }
 
@@ -73,6 +86,19 @@ impl HostPerf {
     #[must_use]
     pub fn has_hardware(&self) -> bool {
         !self.hardware.is_empty()
+    }
+
+    /// Goes on with a counter that interrupts every so many events, or makes one.
+    fn start_sampled(&self, key: (usize, usize), event: Event, period: u64) {
+        let mut all = self.sampled.borrow_mut();
+        let is_same = |known: &Sampled| known.event == event && known.period == period;
+        if let Some(known) = all.get_mut(&key).filter(|known| is_same(known)) {
+            return known.start();
+        }
+        let mut sampled = Sampled::new(event, period);
+        let process = self.processes.borrow().get(&key.0).copied();
+        sampled.attach(self.backing(event.code), process);
+        all.insert(key, sampled);
     }
 
     fn backing(&self, code: u16) -> Option<Backing> {
@@ -118,21 +144,26 @@ fn hardware(event: Architectural) -> Option<Hardware> {
     })
 }
 
-fn open(backing: Backing, event: Event, process: u32) -> std::io::Result<Counter> {
+/// An event of a process and what it starts, in the modes that are asked for.
+fn builder<'a>(backing: Backing, event: Event) -> Builder<'a> {
     let mut builder = match backing {
         Backing::Hardware(hardware) => Builder::new(hardware),
         Backing::Software(software) => Builder::new(software),
     };
-    let process = i32::try_from(process).map_err(std::io::Error::other)?;
     builder
-        .observe_pid(process)
-        .any_cpu()
         .inherit(true)
-        .exclude_hv(true);
-    builder
+        .exclude_hv(true)
         .exclude_user(!event.user)
         .exclude_kernel(!event.kernel);
-    builder.build()
+    builder
+}
+
+fn open(backing: Backing, event: Event, process: u32) -> std::io::Result<Counter> {
+    let process = i32::try_from(process).map_err(std::io::Error::other)?;
+    builder(backing, event)
+        .observe_pid(process)
+        .any_cpu()
+        .build()
 }
 
 fn value(started: &mut Started) -> u64 {
@@ -157,7 +188,10 @@ impl Source for HostPerf {
         self.backing(event.code()).is_some()
     }
 
-    fn start(&self, cpu: usize, slot: usize, event: Event, _now_ns: u64) {
+    fn start(&self, cpu: usize, slot: usize, event: Event, after: Option<u64>, _now_ns: u64) {
+        if let Some(period) = after {
+            return self.start_sampled((cpu, slot), event, period);
+        }
         let counter = self.open(cpu, event);
         self.started.borrow_mut().insert(
             (cpu, slot),
@@ -169,7 +203,31 @@ impl Source for HostPerf {
         );
     }
 
+    fn reached(&self, cpu: usize, slot: usize, count: u64, now_ns: u64) -> Reached {
+        let mut sampled = self.sampled.borrow_mut();
+        let Some(sampled) = sampled.get_mut(&(cpu, slot)) else {
+            return Reached::Never;
+        };
+        while let Some(place) = sampled.next() {
+            if sampled.value() >= count {
+                return Reached::At(place);
+            }
+        }
+        Reached::NotBefore(now_ns + LOOK_NS)
+    }
+
+    fn is_live(&self) -> bool {
+        !self.sampled.borrow().is_empty()
+    }
+
+    fn release(&self, cpu: usize, slot: usize) {
+        self.sampled.borrow_mut().remove(&(cpu, slot));
+    }
+
     fn read(&self, cpu: usize, slot: usize, _now_ns: u64) -> u64 {
+        if let Some(sampled) = self.sampled.borrow().get(&(cpu, slot)) {
+            return sampled.value();
+        }
         self.started
             .borrow_mut()
             .get_mut(&(cpu, slot))
@@ -177,6 +235,9 @@ impl Source for HostPerf {
     }
 
     fn stop(&self, cpu: usize, slot: usize, _now_ns: u64) -> u64 {
+        if let Some(sampled) = self.sampled.borrow().get(&(cpu, slot)) {
+            return sampled.value();
+        }
         self.started
             .borrow_mut()
             .remove(&(cpu, slot))
@@ -213,6 +274,10 @@ impl Source for HostPerf {
             if let Some(started) = started.get_mut(key) {
                 started.counter = self.open(cpu, started.event);
             }
+        }
+        let mut sampled = self.sampled.borrow_mut();
+        for (_, sampled) in sampled.iter_mut().filter(|((owner, _), _)| *owner == cpu) {
+            sampled.attach(self.backing(sampled.event.code), process);
         }
         Ok(())
     }

@@ -19,5 +19,5 @@ pub use host_perf::HostPerf;
 pub use model::Model;
 pub use platform::{Devices, Platform};
 pub use pmu::VirtualPmu;
-pub use registers::{NoPmu, Registers};
-pub use source::{Architectural, Event, Source};
+pub use registers::{NoPmu, Overflow, Overflows, Registers};
+pub use source::{Architectural, Event, Place, Reached, Source};

@@ -3,7 +3,7 @@
 use std::cell::RefCell;
 use std::collections::HashMap;
 
-use crate::source::{Architectural, Event, Source};
+use crate::source::{Architectural, Event, Place, Reached, Source};
 
 /// Thousandths of an event per nanosecond on processor 0.
 const fn rate(event: Architectural) -> u64 {
@@ -31,19 +31,61 @@ pub struct Model {
 }
 
 impl Model {
-    /// What processor `cpu` has counted of an event up to `now_ns`, from time zero.
-    #[must_use]
-    pub fn total(cpu: usize, event: Event, now_ns: u64) -> u64 {
+    /// Ten-millionths of an event per nanosecond.
+    fn speed(cpu: usize, event: Event) -> u128 {
         let Some(architectural) = Architectural::from_code(event.code) else {
             return 0;
         };
         let share =
             u64::from(event.user) * USER_SHARE + u64::from(event.kernel) * (100 - USER_SHARE);
-        let speed = 100 + cpu as u64;
-        let scaled = u128::from(now_ns) * u128::from(rate(architectural) * share * speed);
-        u64::try_from(scaled / (1000 * 100 * 100)).unwrap_or(u64::MAX)
+        u128::from(rate(architectural) * share * (100 + cpu as u64))
+    }
+
+    /// What processor `cpu` has counted of an event up to `now_ns`, from time zero.
+    #[must_use]
+    pub fn total(cpu: usize, event: Event, now_ns: u64) -> u64 {
+        let scaled = u128::from(now_ns) * Self::speed(cpu, event);
+        u64::try_from(scaled / TEN_MILLION).unwrap_or(u64::MAX)
+    }
+
+    /// When processor `cpu` has counted so many events, from time zero; `None` if it never will.
+    #[must_use]
+    pub fn time_of(cpu: usize, event: Event, total: u64) -> Option<u64> {
+        let speed = Self::speed(cpu, event);
+        let scaled = u128::from(total) * TEN_MILLION;
+        u64::try_from(scaled.checked_div(speed)? + u128::from(scaled % speed != 0)).ok()
+    }
+
+    /// Where processor `cpu` is at a time, if what it does there is this event.
+    ///
+    /// It runs a program of 64 blocks, a microsecond each, over and over; the last quarter of each
+    /// four microseconds is spent in the kernel. Each processor has a process, with three threads that
+    /// take turns every 100 µs.
+    #[must_use]
+    pub fn place(cpu: usize, event: Event, time_ns: u64) -> Place {
+        let micros = time_ns / 1000;
+        let user = event.user && (!event.kernel || micros % 4 != 3);
+        let code = if user { USER_CODE } else { KERNEL_CODE };
+        let process = FIRST_PROCESS + 0x100 * cpu as u64;
+        Place {
+            pc: code + BLOCK_BYTES * (micros % BLOCKS),
+            user,
+            process,
+            thread: process + 4 + 4 * (micros / 100 % THREADS),
+        }
     }
 }
+
+const TEN_MILLION: u128 = 10_000_000;
+/// Where the program's blocks are.
+pub const USER_CODE: u64 = 0x1_4000_1000;
+/// Where the kernel's are.
+pub const KERNEL_CODE: u64 = 0xFFFF_F800_0010_0000;
+const BLOCKS: u64 = 64;
+const BLOCK_BYTES: u64 = 0x10;
+/// Process of processor 0.
+pub const FIRST_PROCESS: u64 = 0x1000;
+const THREADS: u64 = 3;
 
 impl Source for Model {
     fn name(&self) -> &'static str {
@@ -54,10 +96,23 @@ impl Source for Model {
         true
     }
 
-    fn start(&self, cpu: usize, slot: usize, event: Event, now_ns: u64) {
+    fn start(&self, cpu: usize, slot: usize, event: Event, _after: Option<u64>, now_ns: u64) {
         self.started
             .borrow_mut()
             .insert((cpu, slot), (event, now_ns));
+    }
+
+    fn reached(&self, cpu: usize, slot: usize, count: u64, now_ns: u64) -> Reached {
+        let started = self.started.borrow();
+        let Some((event, since)) = started.get(&(cpu, slot)) else {
+            return Reached::Never;
+        };
+        let total = Self::total(cpu, *event, *since).saturating_add(count);
+        match Self::time_of(cpu, *event, total) {
+            None => Reached::Never,
+            Some(due) if due > now_ns => Reached::NotBefore(due),
+            Some(due) => Reached::At(Self::place(cpu, *event, due)),
+        }
     }
 
     fn read(&self, cpu: usize, slot: usize, now_ns: u64) -> u64 {

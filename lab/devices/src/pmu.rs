@@ -5,8 +5,8 @@
 
 use std::cell::RefCell;
 
-use crate::registers::Registers;
-use crate::source::{Architectural, Event, Source};
+use crate::registers::{Overflow, Overflows, Registers};
+use crate::source::{Architectural, Event, Reached, Source};
 
 /// Bits of a counter.
 const WIDTH: u32 = 48;
@@ -34,7 +34,10 @@ const OVERFLOW_CONTROL: u32 = 0x390;
 const SELECT_LEGAL: u64 = 0xFFFF_FFFF;
 const SELECT_USER: u64 = 1 << 16;
 const SELECT_KERNEL: u64 = 1 << 17;
+const SELECT_INTERRUPT: u64 = 1 << 20;
 const SELECT_ENABLE: u64 = 1 << 22;
+/// Interrupt on overflow, of the four bits of a fixed counter in `IA32_FIXED_CTR_CTRL`.
+const FIXED_INTERRUPT: u64 = 1 << 3;
 
 const HYPERVISOR_PRESENT: u32 = 1 << 31;
 const HYPERVISOR_LEAF: u32 = 0x4000_0000;
@@ -50,6 +53,8 @@ struct State {
     /// Value of each counter, general ones first, without what runs now.
     counters: [u64; (MAX_GENERAL as usize) + FIXED.len()],
     running: [bool; (MAX_GENERAL as usize) + FIXED.len()],
+    /// Counters whose overflow has interrupted already.
+    signalled: [bool; (MAX_GENERAL as usize) + FIXED.len()],
     select: [u64; MAX_GENERAL as usize],
     fixed_control: u64,
     global_control: u64,
@@ -123,33 +128,86 @@ impl<S: Source> VirtualPmu<S> {
         event.filter(|event| event.user || event.kernel)
     }
 
+    /// Whether a counter interrupts when it overflows.
+    fn interrupts(&self, state: &State, slot: usize) -> bool {
+        match slot.checked_sub(self.general as usize) {
+            None => state.select[slot] & SELECT_INTERRUPT != 0,
+            Some(index) => state.fixed_control >> (4 * index) & FIXED_INTERRUPT != 0,
+        }
+    }
+
+    /// Whether a counter has an event, running or not.
+    fn is_programmed(&self, state: &State, slot: usize) -> bool {
+        match slot.checked_sub(self.general as usize) {
+            None => state.select[slot] != 0,
+            Some(index) => state.fixed_control >> (4 * index) & 0xF != 0,
+        }
+    }
+
+    /// Starts a counter from the value it has.
+    fn start(&self, state: &mut State, (cpu, slot): (usize, usize), event: Event, now: u64) {
+        let after = self
+            .interrupts(state, slot)
+            .then(|| MASK + 1 - state.counters[slot]);
+        state.running[slot] = true;
+        state.signalled[slot] = false;
+        self.source.start(cpu, slot, event, after, now);
+    }
+
+    /// Stops a counter; it keeps what it has counted.
+    fn stop(&self, state: &mut State, (cpu, slot): (usize, usize), now: u64) {
+        let counted = self.source.stop(cpu, slot, now);
+        state.running[slot] = false;
+        state.add(slot, counted, self.status_bit(slot));
+    }
+
     /// Changes a processor's control registers, and starts and stops what that starts and stops.
     fn change(&self, cpu: usize, now: u64, change: impl FnOnce(&mut State)) -> bool {
         let mut states = self.states.borrow_mut();
         let Some(state) = states.get_mut(cpu) else {
             return false;
         };
-        let before: Vec<_> = (0..self.slots())
-            .map(|slot| self.event(state, slot))
-            .collect();
+        let what = |state: &State, slot| (self.event(state, slot), self.interrupts(state, slot));
+        let before: Vec<_> = (0..self.slots()).map(|slot| what(state, slot)).collect();
         let mut next = state.clone();
         change(&mut next);
         for (slot, was) in before.into_iter().enumerate() {
-            let is = self.event(&next, slot);
+            let is = what(&next, slot);
             if was == is {
                 continue;
             }
             if next.running[slot] {
-                let counted = self.source.stop(cpu, slot, now);
-                next.running[slot] = false;
-                next.add(slot, counted, self.status_bit(slot));
+                self.stop(&mut next, (cpu, slot), now);
             }
-            if let Some(event) = is {
-                self.source.start(cpu, slot, event, now);
-                next.running[slot] = true;
+            if let (Some(event), _) = is {
+                self.start(&mut next, (cpu, slot), event, now);
+            }
+            if self.is_programmed(state, slot) && !self.is_programmed(&next, slot) {
+                self.source.release(cpu, slot);
             }
         }
         *state = next;
+        true
+    }
+
+    /// Clears bits of the status: what overflowed before is over, and may happen again.
+    fn acknowledge(&self, cpu: usize, bits: u64, now: u64) -> bool {
+        let mut states = self.states.borrow_mut();
+        let Some(state) = states.get_mut(cpu) else {
+            return false;
+        };
+        for slot in (0..self.slots()).filter(|slot| bits & self.status_bit(*slot) != 0) {
+            let event = self.event(state, slot).filter(|_| state.running[slot]);
+            let counted = event.map_or(0, |_| self.source.read(cpu, slot, now));
+            if let Some(event) = event
+                && state.counters[slot].saturating_add(counted) > MASK
+            {
+                self.stop(state, (cpu, slot), now);
+                self.start(state, (cpu, slot), event, now);
+            }
+            state.signalled[slot] = false;
+        }
+        state.global_status &= !bits;
         true
     }
 
@@ -300,7 +358,7 @@ impl<S: Source> Registers for VirtualPmu<S> {
             }
             // Bits 62 and 63 (buffer overflow, condition changed) can be cleared too.
             OVERFLOW_CONTROL if value & !(self.global_legal() | 3 << 62) == 0 => {
-                self.change(cpu, now_ns, |state| state.global_status &= !value)
+                self.acknowledge(cpu, value, now_ns)
             }
             _ => {
                 let index = register
@@ -325,6 +383,45 @@ impl<S: Source> Registers for VirtualPmu<S> {
         self.value(cpu, slot?, now_ns)
     }
 
+    fn overflows(&self, now_ns: u64) -> Overflows {
+        let mut found = Overflows {
+            is_live: self.source.is_live(),
+            ..Overflows::default()
+        };
+        for (cpu, state) in self.states.borrow_mut().iter_mut().enumerate() {
+            for slot in 0..self.slots() {
+                if !state.running[slot] || state.signalled[slot] || !self.interrupts(state, slot) {
+                    continue;
+                }
+                let count = MASK + 1 - state.counters[slot];
+                match self.source.reached(cpu, slot, count, now_ns) {
+                    Reached::At(at) => {
+                        state.signalled[slot] = true;
+                        found.now.push(Overflow { cpu, at });
+                    }
+                    Reached::NotBefore(ns) => {
+                        found.next_ns = Some(found.next_ns.map_or(ns, |next| next.min(ns)));
+                    }
+                    Reached::Never => {}
+                }
+            }
+        }
+        found
+    }
+
+    fn take_fixed_counter(&self, counter: u32) -> bool {
+        if counter >= self.fixed {
+            return false;
+        }
+        let cpus = self.states.borrow().len();
+        (0..cpus).all(|cpu| {
+            self.change(cpu, 0, |state| {
+                state.fixed_control |= 0b11 << (4 * counter);
+                state.global_control |= 1 << (32 + counter);
+            })
+        })
+    }
+
     fn counters(&self) -> u32 {
         self.general
     }
@@ -347,12 +444,11 @@ impl<S: Source> VirtualPmu<S> {
         };
         let event = self.event(state, slot);
         if state.running[slot] {
-            self.source.stop(cpu, slot, now_ns);
+            self.stop(state, (cpu, slot), now_ns);
         }
         state.counters[slot] = value;
-        state.running[slot] = event.is_some();
         if let Some(event) = event {
-            self.source.start(cpu, slot, event, now_ns);
+            self.start(state, (cpu, slot), event, now_ns);
         }
         true
     }

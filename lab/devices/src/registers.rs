@@ -1,5 +1,27 @@
 //! What a virtual processor answers when a driver asks for its registers.
 
+use crate::source::Place;
+
+/// A counter that interrupts has overflowed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Overflow {
+    /// On this processor.
+    pub cpu: usize,
+    /// Which was here.
+    pub at: Place,
+}
+
+/// What is to be known of counters that interrupt.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Overflows {
+    /// Those that have overflowed, each once.
+    pub now: Vec<Overflow>,
+    /// When to ask again (ns); `None`: when a register was written.
+    pub next_ns: Option<u64>,
+    /// Ask again whenever there is time.
+    pub is_live: bool,
+}
+
 /// The model-specific registers of the virtual processors of one machine.
 ///
 /// `now_ns` is the machine's time; a device that counts something per time
@@ -16,6 +38,18 @@ pub trait Registers {
 
     /// `rdpmc`; `None` raises #GP.
     fn rdpmc(&self, cpu: usize, counter: u32, now_ns: u64) -> Option<u64>;
+
+    /// Which counters that interrupt have overflowed by now.
+    fn overflows(&self, now_ns: u64) -> Overflows {
+        let _ = now_ns;
+        Overflows::default()
+    }
+
+    /// Has a fixed counter run for somebody else, on every processor; false if there is none.
+    fn take_fixed_counter(&self, counter: u32) -> bool {
+        let _ = counter;
+        false
+    }
 
     /// General-purpose performance counters per processor, 0 without a PMU.
     fn counters(&self) -> u32;

@@ -68,6 +68,30 @@ pub struct Event {
     pub kernel: bool,
 }
 
+/// Where a processor was, and what it ran there.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
+pub struct Place {
+    /// Address of the instruction that was next.
+    pub pc: u64,
+    /// Whether in user mode.
+    pub user: bool,
+    /// Process.
+    pub process: u64,
+    /// Its thread.
+    pub thread: u64,
+}
+
+/// Whether a counter has counted enough to overflow.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Reached {
+    /// It has: here.
+    At(Place),
+    /// Not before this time (ns).
+    NotBefore(u64),
+    /// As things are, it never will.
+    Never,
+}
+
 /// A source of counts. Slots are numbered 0… per processor, general counters first.
 pub trait Source {
     /// Its name, in one word.
@@ -76,8 +100,21 @@ pub trait Source {
     /// Whether it can count an architectural event.
     fn supports(&self, event: Architectural) -> bool;
 
-    /// Starts counting from zero.
-    fn start(&self, cpu: usize, slot: usize, event: Event, now_ns: u64);
+    /// Starts counting from zero; with `after`, an interrupt is wanted when so many were counted.
+    fn start(&self, cpu: usize, slot: usize, event: Event, after: Option<u64>, now_ns: u64);
+
+    /// Whether a running counter has counted so many, for an interrupt. Asked until it has.
+    fn reached(&self, cpu: usize, slot: usize, count: u64, now_ns: u64) -> Reached;
+
+    /// Whether [`reached`](Self::reached) may change at any moment, not only when it says.
+    fn is_live(&self) -> bool {
+        false
+    }
+
+    /// Tells that a counter has no event any more.
+    fn release(&self, cpu: usize, slot: usize) {
+        let _ = (cpu, slot);
+    }
 
     /// What was counted since the start.
     fn read(&self, cpu: usize, slot: usize, now_ns: u64) -> u64;

@@ -28,6 +28,9 @@ pub struct Options {
     pub cpus: usize,
     /// General-purpose counters per processor.
     pub counters: u32,
+    /// Counters that somebody else holds: bit n the general-purpose counter n, bit 32 + n the fixed
+    /// counter n.
+    pub counters_taken: u64,
     /// What they count.
     pub pmu: PmuSource,
     /// Devices with registers in memory.
@@ -53,6 +56,7 @@ impl Default for Options {
         Self {
             cpus: 4,
             counters: 4,
+            counters_taken: 0,
             pmu: PmuSource::Model,
             devices: Devices::NONE,
             clock: ClockKind::Virtual,
@@ -75,6 +79,9 @@ pub enum DockError {
     /// The host does not let processes be counted.
     #[error("{0}")]
     Perf(String),
+    /// Counters are to be taken that the processors do not have.
+    #[error("no such counters to take: {0:#x}")]
+    Counters(u64),
     /// Loading failed.
     #[error(transparent)]
     Load(#[from] LoadError),
@@ -120,7 +127,12 @@ impl Options {
             debug_print: Box::new(debug_print),
             ..Config::default()
         };
-        Ok(Machine::new(config)?)
+        let machine = Machine::new(config)?;
+        if machine.take_counters(self.counters_taken) {
+            Ok(machine)
+        } else {
+            Err(DockError::Counters(self.counters_taken))
+        }
     }
 }
 

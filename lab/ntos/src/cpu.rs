@@ -4,6 +4,7 @@
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 
+use lab_devices::Place;
 use nt::ke::{DISPATCH_LEVEL, KIRQL, PASSIVE_LEVEL};
 use nt::kpcr;
 
@@ -33,6 +34,10 @@ pub(crate) struct Cpu {
     pub(crate) isr_thread: Cell<Option<ThreadId>>,
     /// Interrupts that were raised and not yet serviced.
     pub(crate) interrupts: RefCell<Vec<Interrupt>>,
+    /// Where the pending profile interrupt came, if a counter raised it.
+    pub(crate) interrupted: Cell<Option<Place>>,
+    /// The same, while it is serviced.
+    pub(crate) in_program: Cell<Option<Place>>,
 }
 
 impl Cpu {
@@ -54,6 +59,8 @@ impl Cpu {
             in_isr: Cell::new(false),
             isr_thread: Cell::new(None),
             interrupts: RefCell::default(),
+            interrupted: Cell::new(None),
+            in_program: Cell::new(None),
         };
         guest::write(guest::field!(cpu.area(), interrupts_enabled), 1u32);
         Ok(cpu)

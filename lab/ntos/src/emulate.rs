@@ -100,7 +100,7 @@ impl Machine {
             Mnemonic::Rdmsr => self.devices.rdmsr(cpu, index, now),
             Mnemonic::Rdpmc => self.devices.rdpmc(cpu, index, now),
             Mnemonic::Wrmsr => {
-                let written = self.devices.wrmsr(cpu, index, pair(gregs), now);
+                let written = self.write_register(cpu, index, pair(gregs));
                 return if written {
                     Emulated::Done
                 } else {
@@ -315,11 +315,11 @@ pub(crate) extern "sysv64" fn rdpmc_patched(index: u32, driver_stack: u64) -> u6
 pub(crate) extern "sysv64" fn wrmsr_patched(index: u32, value: u64, driver_stack: u64) {
     let machine = current();
     let _kernel = machine.in_kernel();
-    let (cpu, now) = (machine.current_cpu.get(), machine.clock.now_ns());
+    let cpu = machine.current_cpu.get();
     if machine.unchecked().is_some() {
         machine.judge_patched_wrmsr(machine.patched_site(driver_stack), index);
     }
-    if !machine.devices.wrmsr(cpu, index, value, now) {
+    if !machine.write_register(cpu, index, value) {
         machine.refuse_patched(driver_stack);
     }
 }

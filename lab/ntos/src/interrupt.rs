@@ -12,6 +12,7 @@
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 
+use lab_devices::Place;
 use lab_verifier::RuleId;
 use nt::hal::trap_frame;
 use nt::interrupt::LevelSensitive;
@@ -297,13 +298,20 @@ impl Machine {
 
     fn service_profile(&self) {
         let (handler, _) = self.interrupts.borrow().profile;
+        let place = self.take_interrupted();
         if handler == 0 {
             self.interrupts.borrow_mut().unclaimed += 1;
             return;
         }
         let frame = TrapFrame(RefCell::new([0; trap_frame::SIZE / 8]));
-        self.fill_trap_frame(&frame);
+        match place {
+            Some(place) => frame.set_place(place),
+            None => self.fill_trap_frame(&frame),
+        }
+        let cpu = self.cpu();
+        cpu.in_program.set(place);
         self.timed(Routine::Isr, handler, [frame.0.as_ptr() as u64, 0, 0, 0]);
+        cpu.in_program.set(None);
     }
 
     /// Where the interrupted context was: for driver code its registers as the kernel call under
@@ -460,6 +468,19 @@ struct TrapFrame(RefCell<[u64; trap_frame::SIZE / 8]>);
 impl TrapFrame {
     fn set(&self, offset: usize, value: u64) {
         self.0.borrow_mut()[offset / 8] = value;
+    }
+
+    /// Where a counted program was: of its registers, only the address is known.
+    fn set_place(&self, place: Place) {
+        let (code, data) = if place.user {
+            (0x33, 0x2B)
+        } else {
+            (0x10, 0x18)
+        };
+        self.set(trap_frame::RIP, place.pc);
+        self.set(trap_frame::SEG_CS, code);
+        self.set(trap_frame::SEG_SS, data);
+        self.set(trap_frame::EFLAGS, 0x202);
     }
 }
 

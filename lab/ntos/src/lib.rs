@@ -48,6 +48,7 @@ mod machine;
 mod mdl;
 mod memory;
 mod object;
+mod overflow;
 mod paged;
 mod parallel;
 mod pnp;

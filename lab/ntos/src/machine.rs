@@ -22,6 +22,7 @@ use crate::layout::{Slot, pending};
 use crate::locate::Module;
 use crate::locks::Locks;
 use crate::object::Objects;
+use crate::overflow;
 use crate::paged::Paging;
 use crate::parallel::Parallel;
 use crate::pool::{Guard, Pool, PoolLevel};
@@ -119,6 +120,7 @@ pub struct Machine {
     /// Interrupts that are pending on any processor.
     pub(crate) raised: Cell<u32>,
     pub(crate) interrupts: RefCell<Interrupts>,
+    pub(crate) overflow_schedule: overflow::Schedule,
     pub(crate) stepper: Stepper,
     pub(crate) parallel: Parallel,
     /// A context that goes on when nothing else can.
@@ -223,6 +225,7 @@ impl Machine {
             flushing: Cell::new(0),
             raised: Cell::new(0),
             interrupts: RefCell::default(),
+            overflow_schedule: overflow::Schedule::default(),
             stepper: Stepper::default(),
             parallel: Parallel::new(config.host_threads.min(config.cpus)),
             held: Cell::new(None),
@@ -506,9 +509,10 @@ impl Machine {
         }
     }
 
-    /// Address of a kernel routine for `MmGetSystemRoutineAddress`.
+    /// Address of a kernel routine for `MmGetSystemRoutineAddress`, which finds variables, too.
     pub(crate) fn routine_address(&self, name: &str) -> u64 {
-        self.thunks().address(name).unwrap_or(0)
+        let routine = self.thunks().address(name);
+        routine.or_else(|| self.variable(name)).unwrap_or(0)
     }
 }
 

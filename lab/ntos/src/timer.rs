@@ -85,15 +85,21 @@ impl Timers {
 }
 
 impl Machine {
-    /// When the next timer is due (ns since boot).
+    /// When the next timer is due, or a counter overflows (ns since boot).
     #[inline]
     pub(crate) fn next_due(&self) -> Option<u64> {
-        self.timers.borrow().first()
+        let timer = self.timers.borrow().first();
+        match (timer, self.next_overflow()) {
+            (Some(timer), Some(overflow)) => Some(timer.min(overflow)),
+            (timer, overflow) => timer.or(overflow),
+        }
     }
 
-    /// Lets every timer that is due expire.
+    /// Lets every timer that is due expire, and counters that have overflowed interrupt.
     pub(crate) fn fire_due_timers(&self) {
-        if self.next_due().is_none_or(|due| due > self.clock.now_ns()) {
+        self.raise_overflows();
+        let timer = self.timers.borrow().first();
+        if timer.is_none_or(|due| due > self.clock.now_ns()) {
             return;
         }
         let now = self.clock.now_ns();

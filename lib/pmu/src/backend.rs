@@ -55,6 +55,24 @@ pub trait MappedRegisters {
     fn write(&mut self, offset: u32, value: u32);
 }
 
+/// A [`Pmu`] whose counters can interrupt when they overflow.
+pub trait SamplingPmu: Pmu {
+    /// Programs a counter that stands still, with its interrupt; [`arm`](Self::arm) must follow.
+    fn program_sampling(&mut self, slot: Slot, code: EventCode, filter: EventFilter);
+
+    /// Most events after which a counter can be made to overflow.
+    fn most_until_overflow(&mut self, slot: Slot) -> u64;
+
+    /// Sets a counter that stands still to overflow after so many events; gives its value.
+    fn arm(&mut self, slot: Slot, events: u64) -> u64;
+
+    /// Which of these counters, which stand still, have overflowed; all, if that cannot be told.
+    fn overflowed(&mut self, slots: SlotSet) -> SlotSet;
+
+    /// Forgets that counters have overflowed.
+    fn acknowledge(&mut self, slots: SlotSet);
+}
+
 /// Low `bits` bits.
 const fn low_bits(bits: u8) -> u64 {
     if bits >= 64 {

@@ -1,4 +1,4 @@
-//! The run of one core.
+//! The run of one core that counts; of one that samples, its state and generation.
 //!
 //! ```text
 //!            start        tick         tick       stop
@@ -24,6 +24,8 @@ use wperf_abi::record::{EventCount, count_flags};
 pub struct Core<S> {
     generation: u64,
     run: Option<Run<S>>,
+    /// Set instead of `run` on a core that samples or is about to: whether it does.
+    sampling: Option<bool>,
 }
 
 #[derive(Debug)]
@@ -55,6 +57,7 @@ impl<S> Default for Core<S> {
         Self {
             generation: 0,
             run: None,
+            sampling: None,
         }
     }
 }
@@ -63,6 +66,13 @@ impl<S: Deref<Target = [ScheduledEvent]> + DerefMut> Core<S> {
     /// State of a core that somebody holds.
     #[must_use]
     pub fn state(&self) -> State {
+        if let Some(is_running) = self.sampling {
+            return if is_running {
+                State::Sampling
+            } else {
+                State::Armed
+            };
+        }
         match &self.run {
             None => State::Acquired,
             Some(run) if run.since_ns.is_none() => State::Assigned,
@@ -104,7 +114,33 @@ impl<S: Deref<Target = [ScheduledEvent]> + DerefMut> Core<S> {
             enabled_ns: 0,
             rotations: 0,
         };
+        self.sampling = None;
         self.run.replace(run).map(|run| run.events)
+    }
+
+    /// Makes it a core that samples; gives the storage of the former schedule back. Not while it counts.
+    #[must_use = "the storage must be freed where that is allowed"]
+    pub fn arm(&mut self) -> Option<S> {
+        debug_assert!(
+            self.state() != State::Counting,
+            "counters would stay programmed"
+        );
+        self.generation += 1;
+        self.sampling = Some(false);
+        self.run.take().map(|run| run.events)
+    }
+
+    /// Notes that the sampler of the core runs, or stands still.
+    pub fn note_sampling(&mut self, is_running: bool) {
+        if let Some(sampling) = &mut self.sampling {
+            *sampling = is_running;
+        }
+    }
+
+    /// What totals and samples belong to now.
+    #[must_use]
+    pub const fn generation(&self) -> u64 {
+        self.generation
     }
 
     /// Forgets everything: the core changes hands. Not while the core counts.
@@ -115,6 +151,7 @@ impl<S: Deref<Target = [ScheduledEvent]> + DerefMut> Core<S> {
             "counters would stay programmed"
         );
         self.generation += 1;
+        self.sampling = None;
         self.run.take().map(|run| run.events)
     }
 

@@ -1,7 +1,7 @@
 //! How long something took, every time: a histogram with ranges that double.
 
 use wperf_abi::DURATION_RANGES;
-use wperf_abi::record::DpcTimes;
+use wperf_abi::record::RoutineTimes;
 
 /// Durations so far.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
@@ -35,14 +35,14 @@ impl Durations {
 
     /// As the contract carries them.
     #[must_use]
-    pub const fn record(&self, core: u32) -> DpcTimes {
+    pub const fn record(&self, core: u32) -> RoutineTimes {
         let Self {
             count,
             total_ns,
             longest_ns,
             ranges,
         } = *self;
-        DpcTimes {
+        RoutineTimes {
             core,
             reserved: 0,
             count,

@@ -152,6 +152,12 @@ impl Model {
         }
     }
 
+    /// Whether a fixed counter may be set to a value: the operating system reads the one of Arm.
+    #[must_use]
+    pub const fn fixed_may_be_set(&self) -> bool {
+        matches!(self, Self::X86(_))
+    }
+
     /// Whether the mode filter has an effect.
     #[must_use]
     pub const fn can_filter(&self) -> bool {

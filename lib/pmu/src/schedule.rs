@@ -86,6 +86,8 @@ pub enum ScheduleError {
         /// Number of the group.
         group: u16,
     },
+    /// What counts the event cannot interrupt.
+    NoInterrupt,
     /// The storage does not have one place per event.
     Storage,
 }
@@ -95,6 +97,7 @@ impl From<ScheduleError> for Refusal {
         match error {
             ScheduleError::Unsupported(_) => Self::UnsupportedEvent,
             ScheduleError::GroupTooLarge { .. } => Self::GroupTooLarge,
+            ScheduleError::NoInterrupt => Self::NoInterrupt,
             ScheduleError::Storage => Self::NoMemory,
         }
     }

@@ -1,5 +1,5 @@
 use super::*;
-use crate::client::{encode_assign, encode_core_set};
+use crate::client::{encode_assign, encode_core_set, encode_sample_assign, encode_sample_wait};
 use crate::{EventCode, EventFilter};
 use alloc::vec::Vec;
 use proptest::prelude::*;
@@ -13,6 +13,22 @@ fn event(code: u32, group: u16) -> AssignEvent {
         group,
         filter: EventFilter::NONE,
     }
+}
+
+fn source(code: u32, interval: u64) -> SampleSource {
+    SampleSource {
+        code: EventCode(code),
+        filter: EventFilter::NONE,
+        reserved: 0,
+        interval,
+        pid: 0,
+        reserved2: 0,
+    }
+}
+
+fn sample_error(cores: &[u32], sources: &[SampleSource], ring_samples: u32) -> RequestError {
+    let input = encode_sample_assign(cores, sources, ring_samples);
+    parse(Ioctl::SampleAssign, &input).unwrap_err()
 }
 
 fn parse(ioctl: Ioctl, input: &[u8]) -> Result<Request<'_>> {
@@ -198,6 +214,80 @@ fn an_unknown_mode_is_refused() {
             value: 2
         }
     );
+}
+
+#[test]
+fn what_a_source_may_not_be_is_refused_by_name() {
+    let error = |field, value| RequestError::Field { field, value };
+    let good = source(1, 5000);
+    assert_eq!(sample_error(&[0], &[], 0), error("source_count", 0));
+    assert_eq!(
+        sample_error(&[0], &[good; 33], 0),
+        error("source_count", 33)
+    );
+    assert_eq!(sample_error(&[130], &[good], 0), error("core", 130));
+    assert_eq!(sample_error(&[0], &[good], 63), error("ring_samples", 63));
+    let much = RING_SAMPLES_MAX + 1;
+    assert_eq!(
+        sample_error(&[0], &[good], much),
+        error("ring_samples", much.into())
+    );
+    assert_eq!(
+        sample_error(&[0], &[source(1, 999)], 0),
+        error("interval", 999)
+    );
+    let long = SAMPLE_INTERVAL_MAX + 1;
+    assert_eq!(
+        sample_error(&[0], &[good, source(1, long)], 0),
+        error("interval", long)
+    );
+    let filter = EventFilter(3);
+    assert_eq!(
+        sample_error(&[0], &[SampleSource { filter, ..good }], 0),
+        error("filter", 3)
+    );
+    assert_eq!(
+        sample_error(
+            &[0],
+            &[SampleSource {
+                reserved2: 9,
+                ..good
+            }],
+            0
+        ),
+        error("reserved2", 9)
+    );
+}
+
+#[test]
+fn a_source_without_an_interval_and_a_ring_without_a_size_have_the_defaults() {
+    let input = encode_sample_assign(&[3], &[source(1, 0)], 0);
+    let Ok(Request::SampleAssign(sampling)) = parse(Ioctl::SampleAssign, &input) else {
+        panic!()
+    };
+    assert_eq!(sampling.ring_samples, RING_SAMPLES_DEFAULT);
+    let sources: Vec<_> = sampling.sources().collect();
+    assert_eq!(sources, [source(1, SAMPLE_INTERVAL_DEFAULT)]);
+    let input = encode_sample_assign(&[3], &[source(1, 0)], 65);
+    let Ok(Request::SampleAssign(sampling)) = parse(Ioctl::SampleAssign, &input) else {
+        panic!()
+    };
+    assert_eq!(sampling.ring_samples, 128);
+}
+
+#[test]
+fn a_wait_that_is_too_long_is_refused() {
+    let error = RequestError::Field {
+        field: "timeout_ms",
+        value: 10_001,
+    };
+    let input = encode_sample_wait(&[0], 10_001);
+    assert_eq!(parse(Ioctl::SampleWait, &input).unwrap_err(), error);
+    let input = encode_sample_wait(&[0, 2], 10_000);
+    let Ok(Request::SampleWait(10_000, cores)) = parse(Ioctl::SampleWait, &input) else {
+        panic!()
+    };
+    assert_eq!(cores.iter().collect::<Vec<_>>(), [0, 2]);
 }
 
 fn cases() -> ProptestConfig {

@@ -12,7 +12,7 @@ use crate::{
     },
 };
 use serde_json::json;
-use wperf_abi::record::{CoreConfig, DpcTimes, PmuKind};
+use wperf_abi::record::{CoreConfig, PmuKind, RoutineTimes};
 
 /// Runs `test`.
 ///
@@ -133,7 +133,7 @@ impl Rows {
     }
 
     /// Beyond WindowsPerf: how long the driver keeps a core busy at DISPATCH_LEVEL.
-    fn dpcs(&mut self, times: &DpcTimes) {
+    fn dpcs(&mut self, times: &RoutineTimes) {
         let mean = times.total_ns.checked_div(times.count).unwrap_or(0);
         let longest = times.longest_ns;
         let ranges = times

@@ -240,7 +240,12 @@ impl Machine {
             Request::QueryConfig => Ok(self.config()),
             Request::QueryEvents(core) => Ok(self.events(core)),
             Request::QueryOwnership => Ok(self.ownership(session)),
-            Request::QueryDpcTimes(core) => Ok(dpc_times(core).as_bytes().to_vec()),
+            Request::QueryDpcTimes(core) | Request::QueryIsrTimes(core) => {
+                Ok(dpc_times(core).as_bytes().to_vec())
+            }
+            Request::SampleAssign(_) | Request::SampleWait(..) | Request::SampleRead(_) => {
+                Err(Refusal::NoInterrupt)
+            }
             Request::Acquire(..) => unreachable!("answered by `acquire`"),
             Request::Assign(assignment) => {
                 self.owned(ioctl, session, assignment.cores)?;

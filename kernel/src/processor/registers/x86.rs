@@ -35,7 +35,10 @@ impl Limits {
         match msr {
             Msr::Counter(index) | Msr::EventSelect(index) => index < self.general,
             Msr::FixedCounter(index) => index < self.fixed,
-            Msr::FixedControl | Msr::GlobalControl | Msr::GlobalOverflowControl => self.has_global,
+            Msr::FixedControl
+            | Msr::GlobalStatus
+            | Msr::GlobalControl
+            | Msr::GlobalOverflowControl => self.has_global,
         }
     }
 }

@@ -88,6 +88,20 @@ impl Machine {
         Ok(handle)
     }
 
+    /// Takes counters away, as other drivers would: bit n the general-purpose counter n, bit 32 + n the
+    /// fixed counter n; false if one is in use, or not there.
+    pub fn take_counters(&self, mask: u64) -> bool {
+        let general = (0..32).filter(|counter| mask >> counter & 1 != 0);
+        let fixed = (0..32).filter(|counter| mask >> (32 + counter) & 1 != 0);
+        let mut all = general.fold(true, |all, counter| {
+            (counter < self.devices.counters() && self.take_counter(counter)) && all
+        });
+        for counter in fixed {
+            all &= self.devices.take_fixed_counter(counter);
+        }
+        all
+    }
+
     /// Takes a counter away, as another driver would; false if it is in use.
     pub fn take_counter(&self, counter: u32) -> bool {
         let mut resources = self.resources.borrow_mut();

@@ -56,9 +56,13 @@ exports! {
     }
     fn PsGetCurrentProcessId() -> HANDLE {
         let machine = current();
-        machine.process_id(machine.current_process()).unwrap_or(SYSTEM_PROCESS) as HANDLE
+        let process = || machine.process_id(machine.current_process()).unwrap_or(SYSTEM_PROCESS);
+        machine.interrupted_program().map_or_else(process, |program| program.process) as HANDLE
     }
-    fn PsGetCurrentThreadId() -> HANDLE { current().current_thread_id() as HANDLE }
+    fn PsGetCurrentThreadId() -> HANDLE {
+        let machine = current();
+        machine.interrupted_program().map_or_else(|| machine.current_thread_id(), |program| program.thread) as HANDLE
+    }
     fn PsGetProcessId(Process: *mut c_void) -> HANDLE { current().process_id(Process as u64).unwrap_or(0) as HANDLE }
     fn PsLookupProcessByProcessId(ProcessId: HANDLE, Process: *mut *mut c_void) -> NTSTATUS {
         let machine = current();

@@ -5,7 +5,7 @@
 //! stopped by PMCNTENSET/PMCNTENCLR of their own, and the cycle counter is never written: totals are
 //! differences. Source: Arm ARM DDI 0487 D13, D24.5.
 
-use super::{Pmu, low_bits};
+use super::{Pmu, SamplingPmu, low_bits};
 use crate::{ArmModel, Model, Slot, SlotSet};
 use wperf_abi::{EventCode, EventFilter};
 
@@ -18,8 +18,10 @@ pub enum ArmRegister {
     EnableSet,
     /// PMCNTENCLR_EL0: write 1 to disable.
     EnableClear,
-    /// PMOVSCLR_EL0: write 1 to clear.
+    /// PMOVSCLR_EL0: write 1 to clear; reads as what overflowed.
     OverflowClear,
+    /// PMINTENSET_EL1: write 1 to enable.
+    InterruptSet,
     /// PMINTENCLR_EL1: write 1 to disable.
     InterruptClear,
     /// `PMEVCNTR<n>_EL0`.
@@ -43,6 +45,8 @@ pub trait ArmRegisters {
 }
 
 const CONTROL_ENABLE: u64 = 1;
+/// PMCR_EL0.LP: event counters overflow where their 64 bits end, not their low 32.
+const CONTROL_LONG: u64 = 1 << 7;
 /// Bit of the cycle counter in the enable, overflow and interrupt registers.
 const CYCLE_BIT: u64 = 1 << 31;
 const EXCLUDE_EL1: u64 = 1 << 31;
@@ -62,6 +66,15 @@ pub struct ArmBefore {
     was_enabled: bool,
     cycle_filter: u64,
     cycles_ran: bool,
+}
+
+impl ArmBefore {
+    /// Nothing borrowed.
+    pub const NONE: Self = Self {
+        was_enabled: false,
+        cycle_filter: 0,
+        cycles_ran: false,
+    };
 }
 
 impl<'s, R: ArmRegisters> ArmPmu<'s, R> {
@@ -85,6 +98,61 @@ const fn filter_bits(filter: EventFilter) -> u64 {
     } else {
         EXCLUDE_EL1
     }) | (if filter.counts_user() { 0 } else { EXCLUDE_EL0 })
+}
+
+impl<R: ArmRegisters> ArmPmu<'_, R> {
+    /// Whether event counters overflow at 64 bits; it is the operating system's choice.
+    fn overflows_long(&mut self) -> bool {
+        let is_wide = Model::Arm(self.model).general_bits() == 64;
+        is_wide && self.registers.read(ArmRegister::Control) & CONTROL_LONG != 0
+    }
+}
+
+/// Event counters only: setting the cycle counter would disturb the operating system, which reads it.
+impl<R: ArmRegisters> SamplingPmu for ArmPmu<'_, R> {
+    fn program_sampling(&mut self, slot: Slot, code: EventCode, filter: EventFilter) {
+        if let Slot::General(index) = slot {
+            self.program(slot, code, filter);
+            self.registers.write(ArmRegister::InterruptSet, 1 << index);
+            self.registers.synchronize();
+        }
+    }
+
+    fn most_until_overflow(&mut self, _: Slot) -> u64 {
+        if self.overflows_long() {
+            1 << 63
+        } else {
+            low_bits(32)
+        }
+    }
+
+    fn arm(&mut self, slot: Slot, events: u64) -> u64 {
+        let Slot::General(index) = slot else { return 0 };
+        let value = if self.overflows_long() {
+            events.wrapping_neg()
+        } else {
+            events.wrapping_neg() & low_bits(32)
+        };
+        self.registers.write(ArmRegister::Counter(index), value);
+        self.registers.synchronize();
+        value
+    }
+
+    fn overflowed(&mut self, slots: SlotSet) -> SlotSet {
+        let status = self.registers.read(ArmRegister::OverflowClear);
+        SlotSet {
+            general: slots.general & status & (CYCLE_BIT - 1),
+            fixed: 0,
+        }
+    }
+
+    fn acknowledge(&mut self, slots: SlotSet) {
+        let own = SlotSet { fixed: 0, ..slots };
+        if !own.is_empty() {
+            self.registers.write(ArmRegister::OverflowClear, bits(own));
+            self.registers.synchronize();
+        }
+    }
 }
 
 impl<R: ArmRegisters> Pmu for ArmPmu<'_, R> {
@@ -142,6 +210,8 @@ impl<R: ArmRegisters> Pmu for ArmPmu<'_, R> {
     fn clear(&mut self, slot: Slot) {
         match slot {
             Slot::General(index) => {
+                self.registers
+                    .write(ArmRegister::InterruptClear, 1 << index);
                 self.registers.write(ArmRegister::EventType(index), 0);
                 self.registers.write(ArmRegister::Counter(index), 0);
                 self.registers.write(ArmRegister::OverflowClear, 1 << index);

@@ -3,7 +3,7 @@
 //! Every shared register is read, own bits are changed, and it is written back: other bits belong to
 //! whoever set them. Source: Intel SDM vol. 3 §20.2.
 
-use super::{Pmu, low_bits};
+use super::{Pmu, SamplingPmu, low_bits};
 use crate::{Model, Slot, SlotSet, X86Model};
 use wperf_abi::{EventCode, EventFilter};
 
@@ -18,6 +18,8 @@ pub enum Msr {
     FixedCounter(u8),
     /// `IA32_FIXED_CTR_CTRL`.
     FixedControl,
+    /// `IA32_PERF_GLOBAL_STATUS`: bits of counters that overflowed.
+    GlobalStatus,
     /// `IA32_PERF_GLOBAL_CTRL`.
     GlobalControl,
     /// `IA32_PERF_GLOBAL_OVF_CTRL`: write 1 to clear.
@@ -33,6 +35,7 @@ impl Msr {
             Self::EventSelect(index) => 0x186 + index as u32,
             Self::FixedCounter(index) => 0x309 + index as u32,
             Self::FixedControl => 0x38D,
+            Self::GlobalStatus => 0x38E,
             Self::GlobalControl => 0x38F,
             Self::GlobalOverflowControl => 0x390,
         }
@@ -53,6 +56,7 @@ pub trait X86Registers {
 mod select {
     pub(super) const USER: u64 = 1 << 16;
     pub(super) const KERNEL: u64 = 1 << 17;
+    pub(super) const INTERRUPT: u64 = 1 << 20;
     pub(super) const ENABLE: u64 = 1 << 22;
 }
 
@@ -99,6 +103,87 @@ const fn global_bits(slots: SlotSet) -> u64 {
     slots.general & 0xFFFF_FFFF | (slots.fixed as u64) << 32
 }
 
+/// Interrupt on overflow, of the four bits of a fixed counter in `IA32_FIXED_CTR_CTRL`.
+const FIXED_INTERRUPT: u64 = 0b1000;
+
+impl<R: X86Registers> X86Pmu<R> {
+    /// Programs a counter, which stands at zero then; with an interrupt or without.
+    fn program_with(&mut self, slot: Slot, code: EventCode, filter: EventFilter, interrupts: bool) {
+        match slot {
+            Slot::General(index) => {
+                let raw = if code == EventCode::CYCLES {
+                    CYCLES_RAW
+                } else {
+                    code.0
+                };
+                let enable = if self.has_global_control() {
+                    select::ENABLE
+                } else {
+                    0
+                };
+                let interrupt = if interrupts { select::INTERRUPT } else { 0 };
+                let modes = modes(filter, select::USER, select::KERNEL);
+                let select = u64::from(raw) | modes | interrupt | enable;
+                self.registers.write(Msr::EventSelect(index), 0);
+                self.registers.write(Msr::Counter(index), 0);
+                self.registers.write(Msr::EventSelect(index), select);
+            }
+            Slot::Fixed(index) => {
+                let shift = 4 * u32::from(index);
+                let interrupt = if interrupts { FIXED_INTERRUPT } else { 0 };
+                let control = modes(filter, 0b10, 0b01) | interrupt;
+                self.registers.write(Msr::FixedCounter(index), 0);
+                self.change(Msr::FixedControl, 0xF << shift, control << shift);
+            }
+        }
+    }
+}
+
+impl<R: X86Registers> SamplingPmu for X86Pmu<R> {
+    fn program_sampling(&mut self, slot: Slot, code: EventCode, filter: EventFilter) {
+        self.program_with(slot, code, filter, true);
+    }
+
+    /// A write to a general counter takes 32 bits and extends their sign (SDM vol. 3 §20.2.8); one to a
+    /// fixed counter takes all. Half of the width keeps a late interrupt's count apart from an early one's.
+    fn most_until_overflow(&mut self, slot: Slot) -> u64 {
+        let half = 1 << (Model::X86(self.model).bits(slot).clamp(1, 63) - 1);
+        match slot {
+            Slot::General(_) => half.min(1 << 31),
+            Slot::Fixed(_) => half,
+        }
+    }
+
+    fn arm(&mut self, slot: Slot, events: u64) -> u64 {
+        let value = events.wrapping_neg() & self.mask(slot);
+        let msr = match slot {
+            Slot::General(index) => Msr::Counter(index),
+            Slot::Fixed(index) => Msr::FixedCounter(index),
+        };
+        self.registers.write(msr, value);
+        value
+    }
+
+    /// Before version 2 nothing tells; what a counter counted does.
+    fn overflowed(&mut self, slots: SlotSet) -> SlotSet {
+        if !self.has_global_control() {
+            return slots;
+        }
+        let status = self.registers.read(Msr::GlobalStatus);
+        SlotSet {
+            general: slots.general & status & 0xFFFF_FFFF,
+            fixed: slots.fixed & (status >> 32) as u32,
+        }
+    }
+
+    fn acknowledge(&mut self, slots: SlotSet) {
+        if self.has_global_control() && !slots.is_empty() {
+            self.registers
+                .write(Msr::GlobalOverflowControl, global_bits(slots));
+        }
+    }
+}
+
 impl<R: X86Registers> Pmu for X86Pmu<R> {
     fn busy(&mut self) -> SlotSet {
         let mut busy = SlotSet::EMPTY;
@@ -116,34 +201,7 @@ impl<R: X86Registers> Pmu for X86Pmu<R> {
     fn end(&mut self) {}
 
     fn program(&mut self, slot: Slot, code: EventCode, filter: EventFilter) {
-        match slot {
-            Slot::General(index) => {
-                let raw = if code == EventCode::CYCLES {
-                    CYCLES_RAW
-                } else {
-                    code.0
-                };
-                let enable = if self.has_global_control() {
-                    select::ENABLE
-                } else {
-                    0
-                };
-                let modes = modes(filter, select::USER, select::KERNEL);
-                self.registers.write(Msr::EventSelect(index), 0);
-                self.registers.write(Msr::Counter(index), 0);
-                self.registers
-                    .write(Msr::EventSelect(index), u64::from(raw) | modes | enable);
-            }
-            Slot::Fixed(index) => {
-                let shift = 4 * u32::from(index);
-                self.registers.write(Msr::FixedCounter(index), 0);
-                self.change(
-                    Msr::FixedControl,
-                    0xF << shift,
-                    modes(filter, 0b10, 0b01) << shift,
-                );
-            }
-        }
+        self.program_with(slot, code, filter, false);
     }
 
     fn clear(&mut self, slot: Slot) {

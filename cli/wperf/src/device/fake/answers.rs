@@ -4,17 +4,17 @@ use super::{Machine, RUN_NS, SINCE};
 use wperf_abi::{
     ABI_MAJOR, ABI_MINOR,
     record::{
-        ConfigHeader, CoreConfig, CoreOwnership, DpcTimes, EventCount, EventsHeader,
-        OwnershipHeader, PmuKind, ReadHeader, Version, count_flags,
+        ConfigHeader, CoreConfig, CoreOwnership, EventCount, EventsHeader, OwnershipHeader,
+        PmuKind, ReadHeader, RoutineTimes, Version, count_flags,
     },
 };
 use zerocopy::IntoBytes;
 
 /// Two DPCs, of 300 and 500 ns.
-pub(super) fn dpc_times(core: u32) -> DpcTimes {
+pub(super) fn dpc_times(core: u32) -> RoutineTimes {
     let mut ranges = [0; wperf_abi::DURATION_RANGES];
     ranges[8] = 2;
-    DpcTimes {
+    RoutineTimes {
         core,
         reserved: 0,
         count: 2,

@@ -14,6 +14,10 @@ pub(crate) struct FakeArm {
     pub(crate) types: [u64; 31],
     pub(crate) cycles: u64,
     pub(crate) cycle_filter: u64,
+    pub(crate) overflowed: u64,
+    pub(crate) interrupting: u64,
+    /// Times that a counter with its interrupt on has overflowed.
+    pub(crate) interrupts: u64,
     /// Event counters of somebody else.
     pub(crate) foreign: u64,
 }
@@ -29,6 +33,9 @@ impl FakeArm {
             types: [0; 31],
             cycles: 0xFFFF_FFFF_FFFF_FFF0,
             cycle_filter: 0,
+            overflowed: 0,
+            interrupting: 0,
+            interrupts: 0,
             foreign: 0,
         }
     }
@@ -51,6 +58,13 @@ impl FakeArm {
             if self.enabled >> index & 1 != 0 {
                 let event = u32::try_from(self.types[index] & 0xFFFF).unwrap();
                 let count = rate(event, self.types[index] >> 30);
+                let is_long = mask == u64::MAX && self.control & 0x80 != 0;
+                let low = if is_long { u64::MAX } else { 0xFFFF_FFFF };
+                let sum = u128::from(self.counters[index] & low) + u128::from(count);
+                if sum > u128::from(low) {
+                    self.overflowed |= 1 << index;
+                    self.interrupts += self.interrupting >> index & 1;
+                }
                 self.counters[index] = self.counters[index].wrapping_add(count) & mask;
             }
         }
@@ -95,7 +109,8 @@ impl ArmRegisters for &mut FakeArm {
             ArmRegister::EventType(index) => self.types[self.index(index)],
             ArmRegister::CycleCounter => self.cycles,
             ArmRegister::CycleFilter => self.cycle_filter,
-            ArmRegister::OverflowClear | ArmRegister::InterruptClear => 0,
+            ArmRegister::OverflowClear => self.overflowed,
+            ArmRegister::InterruptSet | ArmRegister::InterruptClear => self.interrupting,
         }
     }
 
@@ -117,7 +132,18 @@ impl ArmRegisters for &mut FakeArm {
                 self.check_bits(value);
                 self.pending = Some(self.pending.unwrap_or(self.enabled) & !value);
             }
-            ArmRegister::OverflowClear | ArmRegister::InterruptClear => self.check_bits(value),
+            ArmRegister::OverflowClear => {
+                self.check_bits(value);
+                self.overflowed &= !value;
+            }
+            ArmRegister::InterruptSet => {
+                self.check_bits(value);
+                self.interrupting |= value;
+            }
+            ArmRegister::InterruptClear => {
+                self.check_bits(value);
+                self.interrupting &= !value;
+            }
             ArmRegister::Counter(index) => {
                 let index = self.index(index);
                 assert!(

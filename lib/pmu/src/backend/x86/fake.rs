@@ -12,6 +12,9 @@ pub(crate) struct FakeX86 {
     pub(crate) fixed: [u64; 16],
     pub(crate) fixed_control: u64,
     pub(crate) global_control: u64,
+    pub(crate) global_status: u64,
+    /// Times that a counter with its interrupt on has overflowed.
+    pub(crate) interrupts: u64,
     /// Counters of somebody else: nobody may touch them. General in the low half, fixed in the high.
     pub(crate) foreign: u64,
 }
@@ -25,6 +28,8 @@ impl FakeX86 {
             fixed: [0xBEEF; 16],
             fixed_control: 0,
             global_control: 0,
+            global_status: 0,
+            interrupts: 0,
             foreign: 0,
         }
     }
@@ -40,6 +45,9 @@ impl FakeX86 {
                 let code = u32::try_from(select & 0xFF84_FFFF).unwrap();
                 let count = rate(code, select >> 17 & 1 | select >> 15 & 2);
                 let mask = super::low_bits(self.model.counter_bits);
+                let sum = u128::from(self.counters[index]) + u128::from(count);
+                let interrupts = select & select::INTERRUPT != 0;
+                self.note_overflow(index, sum > u128::from(mask), interrupts);
                 self.counters[index] = self.counters[index].wrapping_add(count) & mask;
             }
         }
@@ -47,8 +55,20 @@ impl FakeX86 {
             let modes = self.fixed_control >> (4 * index) & 0b11;
             if self.global_control >> (32 + index) & 1 != 0 && modes != 0 {
                 let mask = super::low_bits(self.model.fixed_bits);
-                self.fixed[index] = self.fixed[index].wrapping_add(rate(code, modes)) & mask;
+                let count = rate(code, modes);
+                let sum = u128::from(self.fixed[index]) + u128::from(count);
+                let interrupts = self.fixed_control >> (4 * index) & 0b1000 != 0;
+                self.note_overflow(32 + index, sum > u128::from(mask), interrupts);
+                self.fixed[index] = self.fixed[index].wrapping_add(count) & mask;
             }
+        }
+    }
+
+    fn note_overflow(&mut self, bit: usize, overflows: bool, interrupts: bool) {
+        if overflows {
+            let has_status = self.model.version >= 2;
+            self.global_status |= u64::from(has_status) << bit;
+            self.interrupts += u64::from(interrupts);
         }
     }
 
@@ -101,6 +121,7 @@ impl X86Registers for &mut FakeX86 {
             Msr::FixedCounter(index) => self.fixed[self.fixed(index)],
             Msr::FixedControl if global => self.fixed_control,
             Msr::GlobalControl if global => self.global_control,
+            Msr::GlobalStatus if global => self.global_status,
             _ => panic!("#GP: read of {msr:?}"),
         }
     }
@@ -113,15 +134,19 @@ impl X86Registers for &mut FakeX86 {
         match msr {
             Msr::Counter(index) => {
                 let index = self.general(index);
-                let enabled = self.selects[index] & select::ENABLE != 0;
-                assert!(!enabled, "counter {index} written while it is programmed");
-                assert!(value <= 0x7FFF_FFFF, "a legacy write sign-extends bit 31");
+                let gate = self.model.version < 2 || self.is_running(index);
+                let runs = gate && self.selects[index] & select::ENABLE != 0;
+                assert!(!runs, "counter {index} written while running");
+                #[expect(clippy::cast_possible_truncation, reason = "what the register takes")]
+                let written = i64::from(value as i32).cast_unsigned();
+                let written = written & super::low_bits(self.model.counter_bits);
+                assert!(written == value, "a legacy write sign-extends bit 31");
                 self.counters[index] = value;
             }
             Msr::EventSelect(index) => {
                 let index = self.general(index);
                 assert!(
-                    value >> 32 == 0 && value & (1 << 21 | 1 << 20) == 0,
+                    value >> 32 == 0 && value & (1 << 21) == 0,
                     "#GP: {value:#x}"
                 );
                 self.selects[index] = value;
@@ -146,6 +171,7 @@ impl X86Registers for &mut FakeX86 {
                 );
                 self.fixed_control = value;
             }
+            Msr::GlobalStatus => panic!("#GP: read-only"),
             Msr::GlobalControl => {
                 assert!(value & !self.existing() == 0, "#GP: {value:#x}");
                 let changed = self.global_control ^ value;
@@ -158,6 +184,7 @@ impl X86Registers for &mut FakeX86 {
                     value & self.foreign == 0,
                     "a neighbour's overflow was cleared"
                 );
+                self.global_status &= !value;
             }
         }
     }
