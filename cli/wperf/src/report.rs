@@ -4,3 +4,4 @@ pub mod csv;
 pub mod output;
 pub mod stat;
 pub mod table;
+pub mod uncore;

@@ -476,6 +476,7 @@ impl Machine {
             timers: self.timers.borrow().set_timers().len(),
             modules: self.modules.borrow().len(),
             strings: self.resources.borrow().strings.len(),
+            mappings: self.resources.borrow().mappings.len(),
         }
     }
 }
@@ -495,6 +496,8 @@ pub struct Footprint {
     pub modules: usize,
     /// Kept names.
     pub strings: usize,
+    /// Device memory that is mapped.
+    pub mappings: usize,
 }
 
 fn is_kernel(dll: &str) -> bool {

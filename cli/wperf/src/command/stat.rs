@@ -1,6 +1,8 @@
 //! `stat`: counts.
 
-use super::{World, catalog_of, cores_of, idle_core, period_of, plan_of, refuse_uncore};
+use super::{
+    World, catalog_of, cores_of, counts_cores, idle_core, period_of, plan_of, unit_plan_of,
+};
 use crate::{
     catalog::Product,
     device::Host,
@@ -13,8 +15,10 @@ use crate::{
         csv::{self, Timeline},
         output::Console,
         stat::{Setup, StatReport},
+        uncore::UncoreReport,
     },
-    session::{Session, Take},
+    session::{Driver, Reading, Session, Take},
+    uncore::UnitSession,
     wait::{End, wait},
 };
 use indicatif::{ProgressBar, ProgressStyle};
@@ -30,7 +34,6 @@ const DEFAULT_INTERVAL: Duration = Duration::from_secs(60);
 ///
 /// Errors: anything on the way; a count that lost its cores is not printed.
 pub fn run(options: &Options, console: &mut Console<'_>, world: &World<'_>) -> Result<()> {
-    refuse_uncore(options)?;
     if options.events.is_empty() && options.metrics.is_empty() {
         return Err(Failure::usage("no event specified"));
     }
@@ -40,8 +43,13 @@ pub fn run(options: &Options, console: &mut Console<'_>, world: &World<'_>) -> R
     }
     let driver = &mut opened.client;
     let machine = Machine::query(driver)?;
+    let units = unit_plan_of(options, driver)?;
+    let counts_cores = counts_cores(options)?;
     let cores = if options.program.is_empty() {
-        cores_of(options, &machine)?
+        match counts_cores {
+            true => cores_of(options, &machine)?,
+            false => Vec::new(),
+        }
     } else {
         let core = one_core(options, &machine, || idle_core(driver))?;
         if options.cores.is_none() {
@@ -49,23 +57,52 @@ pub fn run(options: &Options, console: &mut Console<'_>, world: &World<'_>) -> R
         }
         vec![core]
     };
-    let product = machine.product(cores[0], opened.host.as_ref());
-    warn_of_differences(&machine, &cores, console)?;
-    let catalog = catalog_of(options, &product)?;
-    let period_ms = period_of(options, &machine)?;
-    // What cannot be planned at all should not take the PMU from anybody.
-    let counters = machine.counters(
-        driver,
-        cores[0],
-        machine.core(cores[0]).counters_total.into(),
-    )?;
-    plan_of(options, &catalog, &counters)?;
     let take = if options.force {
         Take::Forced
     } else {
         Take::Free
     };
-    let mut session = Session::acquire(driver, &cores, take)?;
+    let period_ms = period_of(options, &machine)?;
+    let first = cores.first().copied().unwrap_or(0);
+    let product = machine.product(first, opened.host.as_ref());
+    let units = UnitSession::acquire(driver, units, take, period_ms)?;
+    let (hold, plan, multiplexed) = if counts_cores {
+        warn_of_differences(&machine, &cores, console)?;
+        hold_cores(options, driver, &machine, &product, &cores, take, period_ms)?
+    } else {
+        (Hold::Units(driver), Plan::default(), false)
+    };
+    let setup = setup(options, &machine, &product, multiplexed);
+    let mut count = Count {
+        options,
+        world,
+        plan: &plan,
+        setup,
+        cores,
+        hold,
+        units,
+        host: opened.host.as_mut(),
+        program: None,
+    };
+    count.run(console)
+}
+
+/// Takes the cores and programs what is to be counted on them; whether events take turns.
+fn hold_cores<'d>(
+    options: &Options,
+    driver: &'d mut Driver,
+    machine: &Machine,
+    product: &Product,
+    cores: &[u32],
+    take: Take,
+    period_ms: u32,
+) -> Result<(Hold<'d>, Plan, bool)> {
+    let catalog = catalog_of(options, product)?;
+    // What cannot be planned at all should not take the PMU from anybody.
+    let all = machine.core(cores[0]).counters_total.into();
+    let counters = machine.counters(driver, cores[0], all)?;
+    plan_of(options, &catalog, &counters)?;
+    let mut session = Session::acquire(driver, cores, take)?;
     let counters = counters.with_free(session.counters_free);
     let plan = plan_of(options, &catalog, &counters)?;
     let filter = if options.kernel {
@@ -74,17 +111,52 @@ pub fn run(options: &Options, console: &mut Console<'_>, world: &World<'_>) -> R
         EventFilter::EXCLUDE_KERNEL
     };
     let assigned = session.assign(&plan, filter, period_ms, &counters)?;
-    let setup = setup(options, &machine, &product, assigned.windows > 1);
-    let mut count = Count {
-        options,
-        world,
-        plan: &plan,
-        setup,
-        session,
-        host: opened.host.as_mut(),
-        program: None,
-    };
-    count.run(console)
+    Ok((Hold::Cores(session), plan, assigned.windows > 1))
+}
+
+/// What is held beside units.
+enum Hold<'d> {
+    /// Cores.
+    Cores(Session<'d>),
+    /// Nothing: only units are counted.
+    Units(&'d mut Driver),
+}
+
+impl Hold<'_> {
+    fn driver(&mut self) -> &mut Driver {
+        match self {
+            Self::Cores(session) => session.driver(),
+            Self::Units(driver) => driver,
+        }
+    }
+
+    fn start(&mut self) -> Result<()> {
+        match self {
+            Self::Cores(session) => session.start(),
+            Self::Units(_) => Ok(()),
+        }
+    }
+
+    fn stop(&mut self) -> Result<()> {
+        match self {
+            Self::Cores(session) => session.stop(),
+            Self::Units(_) => Ok(()),
+        }
+    }
+
+    fn read(&mut self, plan: &Plan) -> Result<Vec<Reading>> {
+        match self {
+            Self::Cores(session) => session.read(plan),
+            Self::Units(_) => Ok(Vec::new()),
+        }
+    }
+
+    fn check_still_ours(&mut self, units: &UnitSession) -> Result<()> {
+        if let Self::Cores(session) = self {
+            session.check_still_ours()?;
+        }
+        units.check_still_ours(self.driver())
+    }
 }
 
 fn setup(options: &Options, machine: &Machine, product: &Product, multiplexed: bool) -> Setup {
@@ -131,7 +203,9 @@ struct Count<'a, 'w> {
     world: &'a World<'w>,
     plan: &'a Plan,
     setup: Setup,
-    session: Session<'a>,
+    cores: Vec<u32>,
+    hold: Hold<'a>,
+    units: UnitSession,
     host: &'a mut dyn Host,
     program: Option<Program>,
 }
@@ -152,13 +226,13 @@ impl Count<'_, '_> {
     fn timeline(&mut self, console: &mut Console<'_>) -> Result<Value> {
         let options = self.options;
         let interval = options.interval.unwrap_or(DEFAULT_INTERVAL);
-        let path = csv::file_name(options, self.session.cores(), &Zoned::now());
-        let mut file = Timeline::create(path, self.setup.clone(), interval)?;
-        console.detail(&format!("timeline file: '{}'", file.path().display()))?;
+        let mut file = self.timeline_file(interval, console)?;
         let mut documents: Vec<Value> = Vec::new();
         for number in 1.. {
             let (report, end) = self.count(console)?;
-            file.push(&report)?;
+            if let Some(file) = &mut file {
+                file.push(&report)?;
+            }
             documents.push(report.to_json());
             let is_last = options.repeats.is_some_and(|repeats| number >= repeats);
             if is_last || end != End::Deadline || self.pause(interval, console)? != End::Deadline {
@@ -174,23 +248,47 @@ impl Count<'_, '_> {
         }))
     }
 
+    /// The CSV file, which is of cores.
+    fn timeline_file(
+        &self,
+        interval: Duration,
+        console: &mut Console<'_>,
+    ) -> Result<Option<Timeline>> {
+        if !self.units.is_empty() {
+            console.warn(
+                "warning: counts of uncore units are in the JSON document, not in the CSV file",
+            )?;
+        }
+        if matches!(self.hold, Hold::Units(_)) {
+            return Ok(None);
+        }
+        let path = csv::file_name(self.options, &self.cores, &Zoned::now());
+        let file = Timeline::create(path, self.setup.clone(), interval)?;
+        console.detail(&format!("timeline file: '{}'", file.path().display()))?;
+        Ok(Some(file))
+    }
+
     /// Counts once; the program starts with the first count.
     fn count(&mut self, console: &mut Console<'_>) -> Result<(StatReport, End)> {
         let is_new = self.program.is_none() && !self.options.program.is_empty();
         if is_new {
             self.program = Some(self.spawn(console)?);
         }
-        self.session.start()?;
+        self.units.start(self.hold.driver())?;
+        self.hold.start()?;
         let start = Instant::now();
         if let Some(program) = self.program.as_mut().filter(|_| is_new) {
             program.resume()?;
         }
         let end = self.wait(console, "counting", start, self.options.timeout)?;
-        self.session.stop()?;
+        self.hold.stop()?;
+        self.units.stop(self.hold.driver())?;
         let elapsed = start.elapsed();
-        let readings = self.session.read(self.plan)?;
+        let readings = self.hold.read(self.plan)?;
+        let of_units = self.units.read(self.hold.driver())?;
         console.progress("counting ... done")?;
-        let report = StatReport::new(self.setup.clone(), self.plan, &readings, elapsed);
+        let mut report = StatReport::new(self.setup.clone(), self.plan, &readings, elapsed);
+        report.uncore = UncoreReport::new(self.units.plan(), &of_units);
         for warning in &report.warnings {
             console.warn(warning)?;
         }
@@ -203,7 +301,7 @@ impl Count<'_, '_> {
         } else {
             ProgramOutput::Shared
         };
-        let core = self.session.cores()[0];
+        let core = self.cores[0];
         let words = &self.options.program;
         let program = program::spawn(&self.world.launcher, words, core, output)?;
         self.host.attach(core, program.pid()).map_err(|error| {
@@ -226,7 +324,7 @@ impl Count<'_, '_> {
             return Ok(());
         };
         let status = program.end()?;
-        self.host.detach(self.session.cores()[0])?;
+        self.host.detach(self.cores[0])?;
         console.progress(&program::status_text(status))
     }
 
@@ -244,11 +342,11 @@ impl Count<'_, '_> {
         timeout: Option<Duration>,
     ) -> Result<End> {
         let bar = progress_bar(console, what, timeout);
-        let session = &mut self.session;
+        let (hold, units) = (&mut self.hold, &self.units);
         let child = self.program.as_mut().map(Program::child);
         let end = wait(&self.world.interrupts, start, timeout, child, |since| {
             advance(&bar, since);
-            session.check_still_ours()
+            hold.check_still_ours(units)
         });
         bar.finish_and_clear();
         end

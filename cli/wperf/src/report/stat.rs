@@ -1,6 +1,7 @@
 //! The result of one count: tables and JSON.
 
 use super::table::{Cell, Table};
+use super::uncore::UncoreReport;
 use serde_json::{Map, Value, json};
 use std::time::Duration;
 use wperf_abi::{
@@ -58,6 +59,8 @@ pub struct StatReport {
     /// What could not be counted or computed, in sentences.
     pub warnings: Vec<String>,
     elapsed: Duration,
+    /// What uncore units have counted.
+    pub uncore: UncoreReport,
 }
 
 /// A count as if the event had been on a counter all the time: `value × enabled ÷ running`.
@@ -85,6 +88,7 @@ impl StatReport {
             metrics: Vec::new(),
             warnings: Vec::new(),
             elapsed,
+            uncore: UncoreReport::default(),
         };
         for reading in readings {
             report.add_core(plan, reading);
@@ -247,6 +251,7 @@ impl StatReport {
                 metrics.to_text()
             ));
         }
+        text.push_str(&self.uncore.to_text());
         text.push_str(&format!(
             "\n{:>19.3} seconds time elapsed\n",
             self.elapsed.as_secs_f64()
@@ -283,13 +288,11 @@ impl StatReport {
                 json!({ "Telemetry_Solution_Metrics": metrics.to_json() }),
             );
         }
-        json!({
-            "core": core,
-            // The driver has no uncore devices yet; the keys are part of the document's form.
-            "dsu": { "l3metric": {}, "overall": {} },
-            "dmc": { "pmu": {}, "ddr": {} },
-            "Time_elapsed": self.elapsed.as_secs_f64(),
-        })
+        let mut document = Map::new();
+        document.insert("core".into(), core.into());
+        document.extend(self.uncore.to_json());
+        document.insert("Time_elapsed".into(), self.elapsed.as_secs_f64().into());
+        document.into()
     }
 }
 
@@ -361,7 +364,7 @@ fn overall(cores: &[(u32, Vec<Row>)]) -> Vec<Row> {
     clippy::cast_precision_loss,
     reason = "a metric is printed with three decimals"
 )]
-fn approximate(count: u64) -> f64 {
+pub(super) fn approximate(count: u64) -> f64 {
     count as f64
 }
 

@@ -1,6 +1,7 @@
 //! Whole runs against the fake driver.
 
 mod programs;
+mod uncore;
 
 use crate::{
     command::World,
