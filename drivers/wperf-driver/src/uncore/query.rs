@@ -64,7 +64,8 @@ fn name(about: &About) -> [u8; 16] {
     };
     let mut name = [0; 16];
     let mut places = name.iter_mut();
-    for (place, letter) in places.by_ref().zip(word) {
+    // In this order: the letters end first, and no place is lost.
+    for (letter, place) in word.iter().zip(places.by_ref()) {
         *place = *letter;
     }
     let mut power = 1u32;
