@@ -3,7 +3,7 @@
 use std::process::Stdio;
 
 use e2e::served::{Served, json, stderr, stdout, wait_until};
-use e2e::wperf::{OWNER, Perf, STRANGER, dock, perf, unload_cleanly};
+use e2e::wperf::{CLOCK_NS, OWNER, Perf, STRANGER, dock, perf, unload_cleanly};
 use lab_devices::Devices;
 use lab_devices::platform::{CoreSight, Dmc620, Kind};
 use lab_dock::{Dock, Options};
@@ -130,7 +130,11 @@ fn a_memory_controller_counts_both_clocks_exactly_across_many_wraps() {
     let mut perf = perf(machine, OWNER);
     // The full clock wraps every 2.7 s.
     assigned(&mut perf, &[1], &[0x12, CLK, 0x00, CLK | 2, 0x19]);
-    for steps in [&[30 * S][..], &[1], &[7 * MS, S / 3, 12 * S]] {
+    for steps in [
+        &[30 * S][..],
+        &[CLOCK_NS],
+        &[7 * MS, 3_333_333 * CLOCK_NS, 12 * S],
+    ] {
         perf.reset_units(&[1]).expect("assigned");
         let (head, counts) = count(&mut perf, machine, 1, steps);
         assert!(head.enabled_ns >= steps.iter().sum());
@@ -159,7 +163,7 @@ fn coresight_pmus_of_either_width_count_exactly() {
     assigned(&mut perf, &[1], &[7, EventCode::CYCLES.0, 0xFFF]);
     for unit in [0, 1] {
         // Counters of 32 bits wrap each second.
-        let (head, counts) = count(&mut perf, machine, unit, &[9 * S, 3]);
+        let (head, counts) = count(&mut perf, machine, unit, &[9 * S, 3 * CLOCK_NS]);
         for count in counts {
             let is_cycles = count.code == EventCode::CYCLES;
             let event = Some(count.code.0).filter(|_| !is_cycles);
@@ -259,7 +263,7 @@ fn reading_in_the_middle_does_not_disturb_the_totals() {
     let machine = dock.machine();
     let mut perf = perf(machine, OWNER);
     assigned(&mut perf, &[0], &[0x12, CLK]);
-    let steps = [1, 100, 333, 12_345, MS, 77 * MS, 3 * S, 2];
+    let steps = [1, 2, 3, 12_345, 10_000, 770_000, 30_000_000, 2].map(|ticks| ticks * CLOCK_NS);
     let (head, counts) = count(&mut perf, machine, 0, &steps);
     for (count, (is_full, event)) in counts.iter().zip([(false, 0x12), (true, 0)]) {
         let right = Dmc620::total(0, is_full, event, head.enabled_ns);
