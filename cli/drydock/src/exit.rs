@@ -1,9 +1,8 @@
 //! From a command's result to the process's exit code.
 
-use std::process::ExitCode;
-
 use lab_image::ImageError;
 
+const DONE: u8 = 0;
 const FAILED: u8 = 1;
 // 2 is clap's, for wrong usage.
 const MALFORMED_INPUT: u8 = 3;
@@ -28,28 +27,28 @@ pub(crate) struct Findings;
 pub(crate) struct CouldNotCheck(pub(crate) String);
 
 /// Prints an error, once and with its causes, and chooses the exit code.
-pub(crate) fn report(result: anyhow::Result<()>) -> ExitCode {
+pub(crate) fn report(result: anyhow::Result<()>) -> u8 {
     let Err(error) = result else {
-        return ExitCode::SUCCESS;
+        return DONE;
     };
     if is_closed_pipe(&error) {
-        return ExitCode::SUCCESS;
+        return DONE;
     }
     if error.is::<BrokenRules>() {
-        return ExitCode::from(BROKEN_RULES);
+        return BROKEN_RULES;
     }
     if error.is::<Findings>() {
-        return ExitCode::from(FINDINGS);
+        return FINDINGS;
     }
     if let Some(CouldNotCheck(why)) = error.downcast_ref() {
         if !why.is_empty() {
             eprintln!("drydock: {why}");
         }
-        return ExitCode::from(COULD_NOT_CHECK);
+        return COULD_NOT_CHECK;
     }
     eprintln!("drydock: {error:#}");
     let malformed = error.chain().any(|cause| cause.is::<ImageError>());
-    ExitCode::from(if malformed { MALFORMED_INPUT } else { FAILED })
+    if malformed { MALFORMED_INPUT } else { FAILED }
 }
 
 /// Whether the reader of the output has seen enough (`drydock … | head`).

@@ -41,7 +41,7 @@ pub(crate) struct Arguments {
     unconfined: bool,
     /// Print one JSON document.
     #[arg(long)]
-    json: bool,
+    pub(crate) json: bool,
     /// Control codes, each with --in HEX and --out N of its own behind it.
     #[arg(
         required = true,

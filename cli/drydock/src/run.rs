@@ -37,7 +37,7 @@ pub(crate) struct Arguments {
     unconfined: bool,
     /// Print one JSON document.
     #[arg(long)]
-    json: bool,
+    pub(crate) json: bool,
 }
 
 /// What running a driver came to.

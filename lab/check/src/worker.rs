@@ -1,6 +1,7 @@
 //! A process that runs cases: jobs come as lines of JSON, and so does what becomes of them.
 
 mod handle;
+mod lost;
 mod probe;
 
 use std::io::{BufRead, Write};
@@ -11,7 +12,8 @@ use lab_dock::Read;
 use lab_verifier::RuleId;
 use serde::{Deserialize, Serialize};
 
-pub use handle::{Command, End, Lost, StartError, Worker};
+pub use handle::{Command, StartError, Worker};
+pub use lost::{End, Lost};
 pub use probe::Probe;
 
 use crate::bench::{self, Bench, Halt, Outcome};

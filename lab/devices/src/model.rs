@@ -53,7 +53,10 @@ impl Model {
     pub fn time_of(cpu: usize, event: Event, total: u64) -> Option<u64> {
         let speed = Self::speed(cpu, event);
         let scaled = u128::from(total) * TEN_MILLION;
-        u64::try_from(scaled.checked_div(speed)? + u128::from(scaled % speed != 0)).ok()
+        if speed == 0 {
+            return None;
+        }
+        u64::try_from(scaled.div_ceil(speed)).ok()
     }
 
     /// Where processor `cpu` is at a time, if what it does there is this event.

@@ -37,7 +37,7 @@ pub struct Finding {
 }
 
 /// The processor at the time of the finding.
-#[derive(Clone, Copy, Debug, Serialize)]
+#[derive(Clone, Copy, Default, Debug, Serialize)]
 pub struct Cpu {
     pub index: usize,
     pub irql: u8,

@@ -64,7 +64,8 @@ pub fn run(options: &Options, console: &mut Console<'_>, world: &World<'_>) -> R
     let units = uncore::query(driver)?;
     rows.units(&units);
     for core in &machine.cores {
-        rows.dpcs(&driver.query_dpc_times(core.core)?);
+        rows.times("dpc", "DPCs", &driver.query_dpc_times(core.core)?);
+        rows.times("isr", "interrupts", &driver.query_isr_times(core.core)?);
     }
     console.answer(&rows.0.to_text())?;
     console.json(&json!({ "Test_Results": rows.0.to_json() }), options)
@@ -179,8 +180,8 @@ impl Rows {
         }
     }
 
-    /// Beyond WindowsPerf: how long the driver keeps a core busy at DISPATCH_LEVEL.
-    fn dpcs(&mut self, times: &RoutineTimes) {
+    /// Beyond WindowsPerf: how long the driver keeps a core busy at DISPATCH_LEVEL and above.
+    fn times(&mut self, name: &str, what: &str, times: &RoutineTimes) {
         let mean = times.total_ns.checked_div(times.count).unwrap_or(0);
         let longest = times.longest_ns;
         let ranges = times
@@ -192,11 +193,14 @@ impl Rows {
             .map(|(range, count)| format!("{count} from 2^{range} ns"))
             .collect();
         let text = format!(
-            "{} DPCs, mean {mean} ns, longest {longest} ns: {}",
+            "{} {what}, mean {mean} ns, longest {longest} ns: {}",
             times.count,
             ranges.join(", ")
         );
-        self.push(format!("dpc[{}]", times.core), text.trim_end_matches(": "));
+        self.push(
+            format!("{name}[{}]", times.core),
+            text.trim_end_matches(": "),
+        );
     }
 }
 

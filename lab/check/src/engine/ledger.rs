@@ -8,10 +8,10 @@ use lab_verifier::RuleId;
 use super::Request;
 use crate::bench::{Outcome, Series};
 use crate::case::{Call, Case};
-use crate::found::{self, Found, Key, Spot};
+use crate::found::{self, Found, Key};
 use crate::report::{CheckReport, Confirmation, DriverIdentity, Reported, ScenarioReport, Verdict};
 use crate::scenario::{self, Effort, Scenario};
-use crate::worker::{End, Lost, Ready};
+use crate::worker::{Lost, Ready};
 
 /// Different findings that are kept.
 const MAX_FINDINGS: usize = 200;
@@ -377,34 +377,15 @@ pub(crate) fn comes_again(found: &Found, case: &Case, result: &Result<Outcome, L
 
 /// A lost worker, as a finding.
 pub(crate) fn found_lost(case: &Case, lost: &Lost) -> Found {
-    let (rule, parameters) = match lost.end {
-        // The filter refused a system call of driver code, in a place from which no report could be made.
-        End::Signal(signal) if signal == SIGSYS => (RuleId::SystemCall, [0xC000_0096, 0, 0, 0]),
-        End::Signal(signal) => (
-            RuleId::WorkerLost,
-            [1, u64::from(signal.unsigned_abs()), 0, 0],
-        ),
-        End::Exit(code) => (
-            RuleId::WorkerLost,
-            [2, u64::from(code.unsigned_abs()), 0, 0],
-        ),
-        End::Silent(limit) => (RuleId::WorkerLost, [3, limit.as_secs(), 0, 0]),
-        End::Nonsense => (RuleId::WorkerLost, [4, 0, 0, 0]),
-        End::Interrupted => (RuleId::WorkerLost, [5, 0, 0, 0]),
-    };
-    let what = format!("the worker was lost: {lost}");
     let code = match case.calls.as_slice() {
         [call] => Some(call.code),
         _ => None,
     };
     Found {
         code,
-        ..Found::by_check(rule.rule(), parameters, what, Spot::default())
+        ..lost.finding()
     }
 }
-
-/// The signal of a refused system call.
-const SIGSYS: i32 = rustix::process::Signal::SYS.as_raw();
 
 fn extend(samples: &mut Vec<u64>, more: &[u64]) {
     let room = MAX_SAMPLES.saturating_sub(samples.len());

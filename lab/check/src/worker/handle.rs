@@ -1,15 +1,14 @@
 //! A worker process as seen from outside.
 
-use std::fmt;
 use std::io::{BufRead, BufReader, Read, Write};
-use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
-use std::process::{Child, ChildStderr, ChildStdin, ChildStdout, ExitStatus, Stdio};
+use std::process::{Child, ChildStderr, ChildStdin, ChildStdout, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use super::{Job, Probe, Ready, Said};
+use super::{End, Job, Lost, Probe, Ready, Said};
 use crate::bench::Outcome;
 use crate::case::Case;
 use crate::stop::Stop;
@@ -33,30 +32,6 @@ pub struct Command {
     pub program: PathBuf,
     /// Its arguments.
     pub arguments: Vec<std::ffi::OsString>,
-}
-
-/// A worker that was lost, and how.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Lost {
-    /// What happened to it.
-    pub end: End,
-    /// What it wrote to its standard error last.
-    pub last_words: String,
-}
-
-/// What happened to a worker.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum End {
-    /// A signal ended it.
-    Signal(i32),
-    /// It ended by itself.
-    Exit(i32),
-    /// It did not answer in time.
-    Silent(Duration),
-    /// It said something that makes no sense.
-    Nonsense,
-    /// It was ended because the check is to end early.
-    Interrupted,
 }
 
 /// Why a worker could not be started.
@@ -245,21 +220,8 @@ impl Worker {
         let status = self.child.wait();
         let words = self.last_words.recv_timeout(Duration::from_secs(1));
         Lost {
-            end: end.unwrap_or_else(|| status.map_or(End::Nonsense, End::of)),
+            end: end.unwrap_or_else(|| status.map_or(End::Nonsense, End::from)),
             last_words: words.unwrap_or_default(),
-        }
-    }
-}
-
-impl Lost {
-    /// Whether it may have been whoever ended the check who ended the worker.
-    pub(crate) fn is_interrupted(&self) -> bool {
-        use rustix::process::Signal;
-        let asks = [Signal::INT, Signal::TERM, Signal::HUP].map(Signal::as_raw);
-        match self.end {
-            End::Interrupted => true,
-            End::Signal(signal) => asks.contains(&signal),
-            _ => false,
         }
     }
 }
@@ -283,37 +245,6 @@ fn ticks(stat: &str) -> Option<u64> {
     let mut fields = fields.split_ascii_whitespace().skip(11);
     let (user, system) = (fields.next()?, fields.next()?);
     Some(user.parse::<u64>().ok()? + system.parse::<u64>().ok()?)
-}
-
-impl End {
-    fn of(status: ExitStatus) -> Self {
-        match (status.signal(), status.code()) {
-            (Some(signal), _) => Self::Signal(signal),
-            (None, code) => Self::Exit(code.unwrap_or(-1)),
-        }
-    }
-}
-
-impl fmt::Display for Lost {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.end {
-            End::Signal(signal) => {
-                let name = rustix::process::Signal::from_named_raw(signal);
-                match name {
-                    Some(name) => write!(f, "signal {signal} ({name:?}) ended it")?,
-                    None => write!(f, "signal {signal} ended it")?,
-                }
-            }
-            End::Exit(code) => write!(f, "it ended with exit code {code}")?,
-            End::Silent(limit) => write!(f, "it did not answer within {limit:?}")?,
-            End::Nonsense => write!(f, "it answered what makes no sense")?,
-            End::Interrupted => write!(f, "the check was interrupted")?,
-        }
-        match self.last_words.trim() {
-            "" => Ok(()),
-            words => write!(f, "; its last words: {words}"),
-        }
-    }
 }
 
 /// Passes on line after line.

@@ -91,13 +91,12 @@ impl Machine {
     /// Takes counters away, as other drivers would: bit n the general-purpose counter n, bit 32 + n the
     /// fixed counter n; false if one is in use, or not there.
     pub fn take_counters(&self, mask: u64) -> bool {
-        let general = (0..32).filter(|counter| mask >> counter & 1 != 0);
-        let fixed = (0..32).filter(|counter| mask >> (32 + counter) & 1 != 0);
-        let mut all = general.fold(true, |all, counter| {
-            (counter < self.devices.counters() && self.take_counter(counter)) && all
-        });
-        for counter in fixed {
-            all &= self.devices.take_fixed_counter(counter);
+        let mut all = true;
+        for bit in (0..64).filter(|bit| mask >> bit & 1 != 0) {
+            all &= match u32::checked_sub(bit, 32) {
+                None => bit < self.devices.counters() && self.take_counter(bit),
+                Some(fixed) => self.devices.take_fixed_counter(fixed),
+            };
         }
         all
     }
