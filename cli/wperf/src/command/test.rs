@@ -67,6 +67,10 @@ pub fn run(options: &Options, console: &mut Console<'_>, world: &World<'_>) -> R
         rows.times("dpc", "DPCs", &driver.query_dpc_times(core.core)?);
         rows.times("isr", "interrupts", &driver.query_isr_times(core.core)?);
     }
+    for unit in &units {
+        let times = driver.query_unit_times(unit.config.unit)?;
+        rows.times("unit_dpc", "looks", &times);
+    }
     console.answer(&rows.0.to_text())?;
     console.json(&json!({ "Test_Results": rows.0.to_json() }), options)
 }
