@@ -9,6 +9,8 @@
 //! | [`work_item`] | work for later at `PASSIVE_LEVEL` |
 //! | [`wait`] | requests that wait for something, until it comes, time is up, or nobody wants it any more |
 //! | [`per_cpu`] | a value, a DPC and a timer per processor; running code on chosen processors |
+//! | [`ticker`] | a value with a timer of its own |
+//! | [`uncore`] | PMUs that belong to no core: where they are, and their registers |
 //! | [`processor`], [`counters`], [`profile`] | processors, PMU registers, reservation of hardware counters, their interrupt |
 //! | [`time`], [`process`], [`routine`] | clocks, the current process, routines that may be absent |
 //! | [`tracing`] | the recorder of a driver's events, how clients read it, and how it goes out through ETW |
@@ -45,8 +47,10 @@ mod runtime;
 pub mod security;
 pub mod sync;
 mod thread;
+pub mod ticker;
 pub mod time;
 pub mod tracing;
+pub mod uncore;
 pub mod wait;
 pub mod work_item;
 

@@ -4,17 +4,18 @@ use e2e::read;
 use e2e::wperf::{OWNER, unload_cleanly};
 use e2e::wperf::{Perf, dock, event, perf};
 use lab_devices::Architectural::{BranchMisses, Branches, CacheMisses, CacheReferences, Slots};
+use lab_devices::platform::Kind;
 use lab_dock::Options;
 use lab_ntos::{Client, Loaded, Machine, Privilege, Stopped};
-use wperf_abi::CLIENT_PATH;
 use wperf_abi::client::CallError;
 use wperf_abi::record::{AcquireMode, AssignEvent};
+use wperf_abi::{CLIENT_PATH, EventCode, EventFilter};
 
 /// A load that must do without its n-th resource: fails with a status, or works all the same.
 #[test]
 fn a_load_that_fails_anywhere_leaves_nothing_and_the_next_one_works() {
     let read = read("wperf-driver");
-    let machine = Options::default().machine(|_| {}).expect("a machine");
+    let machine = options().machine(|_| {}).expect("a machine");
     let load = || match machine.load(&read.driver) {
         Ok(loaded) => loaded,
         Err(error) => panic!("{error}"),
@@ -46,13 +47,15 @@ fn a_load_that_fails_anywhere_leaves_nothing_and_the_next_one_works() {
                 after.pool_blocks,
                 after.objects,
                 after.timers,
-                after.modules
+                after.modules,
+                after.mappings
             ),
             (
                 before.pool_blocks,
                 before.objects,
                 before.timers,
-                before.modules
+                before.modules,
+                0
             ),
             "resource {n}"
         );
@@ -108,12 +111,43 @@ fn calls(perf: &mut Perf<'_>, machine: &Machine) -> Result<(), CallError<Stopped
     }
     perf.stop(&cores)?;
     perf.reset(&cores)?;
-    perf.release(&cores)
+    perf.release(&cores)?;
+    units(perf, machine)
+}
+
+/// The same on uncore units of each kind.
+fn units(perf: &mut Perf<'_>, machine: &Machine) -> Result<(), CallError<Stopped>> {
+    let units = [0, 1, 2];
+    let event = AssignEvent {
+        code: EventCode(0x12),
+        group: 0,
+        filter: EventFilter::NONE,
+    };
+    perf.query_units()?;
+    perf.query_unit_ownership()?;
+    perf.acquire_units(AcquireMode::NORMAL, &units)?;
+    perf.assign_units(&units, &[event], 10)?;
+    perf.start_units(&units)?;
+    machine.sleep_ns(35_000_000).map_err(CallError::Transport)?;
+    for unit in units {
+        let (head, counts) = perf.read_unit(unit)?;
+        assert!(head.enabled_ns >= 35_000_000 && counts[0].value > 0);
+    }
+    perf.stop_units(&units)?;
+    perf.release_units(&units)
+}
+
+fn options() -> Options {
+    let kinds = [Kind::Dmc620, Kind::CsPmu, Kind::CsPmu64];
+    Options {
+        devices: kinds.into_iter().collect(),
+        ..Options::default()
+    }
 }
 
 #[test]
 fn a_count_that_fails_anywhere_leaves_nothing_and_the_next_one_works() {
-    let dock = dock(Options::default());
+    let dock = dock(options());
     let machine = dock.machine();
     // The first count may make what later ones keep: the machine's processors are looked at once.
     whole_count(machine).expect("with every resource");
@@ -132,12 +166,22 @@ fn a_count_that_fails_anywhere_leaves_nothing_and_the_next_one_works() {
             .query_ownership()
             .expect("always legal");
         assert!(free.iter().all(|core| core.pid == 0), "resource {n}");
+        let units = perf(machine, OWNER)
+            .query_unit_ownership()
+            .expect("always legal");
+        assert!(units.iter().all(|unit| unit.pid == 0), "resource {n}");
+        assert_eq!(machine.footprint().mappings, 0, "resource {n}");
         machine.close_all().expect("no rule broken");
         whole_count(machine).unwrap_or_else(|error| panic!("after resource {n}: {error:?}"));
         let after = machine.footprint();
         assert_eq!(
-            (after.pool_blocks, after.objects, after.timers),
-            (before.pool_blocks, before.objects, before.timers),
+            (
+                after.pool_blocks,
+                after.objects,
+                after.timers,
+                after.mappings
+            ),
+            (before.pool_blocks, before.objects, before.timers, 0),
             "resource {n}"
         );
     }
@@ -148,7 +192,7 @@ fn a_count_that_fails_anywhere_leaves_nothing_and_the_next_one_works() {
 #[test]
 fn the_first_count_after_a_load_may_fail_anywhere_too() {
     let calls = {
-        let dock = dock(Options::default());
+        let dock = dock(options());
         let start = dock.machine().fallible_calls();
         whole_count(dock.machine()).expect("with every resource");
         let calls = dock.machine().fallible_calls() - start;
@@ -156,7 +200,7 @@ fn the_first_count_after_a_load_may_fail_anywhere_too() {
         calls
     };
     for n in 0..calls {
-        let dock = dock(Options::default());
+        let dock = dock(options());
         dock.machine().fail_nth(n);
         drop(whole_count(dock.machine()));
         whole_count(dock.machine()).unwrap_or_else(|error| panic!("after resource {n}: {error:?}"));

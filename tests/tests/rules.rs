@@ -22,6 +22,7 @@ const HERE: &str = "tests/tests/rules.rs";
 const CHECK: &str = "tests/tests/check.rs";
 const WORKERS: &str = "tests/tests/check_workers.rs";
 const INTERRUPTS: &str = "lab/ntos/tests/interrupts.rs";
+const DEVICES: &str = "lab/ntos/tests/devices.rs";
 const MEMORY: &str = "lab/ntos/tests/memory.rs";
 const TOO_LONG: &str = "routines_that_take_too_long_are_stopped_each_under_its_own_rule";
 const AS_TOUCHED: &str = "memory_of_programs_is_judged_by_how_it_is_touched";
@@ -37,7 +38,14 @@ const ELSEWHERE: &[(RuleId, Elsewhere)] = &[
     ),
     (
         RuleId::MappingLeft,
-        Never("no device of the lab has registers in memory, so MmMapIoSpace gives none"),
+        At(DEVICES, "a_mapping_that_is_left_is_told_with_the_device"),
+    ),
+    (
+        RuleId::DeviceRegister,
+        At(
+            DEVICES,
+            "an_access_that_the_device_has_no_register_for_is_a_finding_and_the_driver_goes_on",
+        ),
     ),
     (
         RuleId::PoolUnderrun,

@@ -1,16 +1,16 @@
 //! Whatever a client sends, the driver answers with a clear status, or does what was asked: never half of it.
 
 use e2e::scene::{
-    Actor, CORES, CPUS, EVENTS, ROOM, SOURCES, STATES, Scene, acquire_input, expected_refusal,
-    valid_input,
+    Actor, CORES, CPUS, EVENTS, ROOM, SOURCES, STATES, Scene, UNIT_EVENTS, UNITS, acquire_input,
+    expected_refusal, valid_input,
 };
 use e2e::wperf::{Handle, STRANGER};
 use lab_ntos::{Client, Privilege};
 use proptest::prelude::{ProptestConfig, Strategy, any, prop_oneof, proptest};
 use proptest::sample::select;
 use wperf_abi::client::{encode_assign, encode_core_set, encode_sample_assign};
-use wperf_abi::record::AcquireMode;
-use wperf_abi::{Access, CLIENT_PATH, Ioctl, Refusal, Request, State};
+use wperf_abi::record::{AcquireMode, AssignEvent};
+use wperf_abi::{Access, CLIENT_PATH, EventCode, Ioctl, Refusal, Request, State};
 
 const ACTORS: [Actor; 2] = [Actor::Owner, Actor::Stranger];
 
@@ -166,6 +166,11 @@ fn hostile_core_sets() -> Vec<Hostile> {
     }
     for ioctl in [
         Ioctl::Acquire,
+        Ioctl::AcquireUnits,
+        Ioctl::ReleaseUnits,
+        Ioctl::ResetUnits,
+        Ioctl::StartUnits,
+        Ioctl::StopUnits,
         Ioctl::Release,
         Ioctl::Reset,
         Ioctl::Start,
@@ -186,7 +191,8 @@ fn hostile_core_sets() -> Vec<Hostile> {
     }
     for mode in [2, 3, u32::MAX] {
         let input = acquire_input(AcquireMode(mode), &CORES);
-        calls.push((Ioctl::Acquire, input, Refusal::BadRequest));
+        calls.push((Ioctl::Acquire, input.clone(), Refusal::BadRequest));
+        calls.push((Ioctl::AcquireUnits, input, Refusal::BadRequest));
     }
     for timeout_ms in [10_001, u32::MAX] {
         let input = with(valid_input(Ioctl::SampleWait), 4, timeout_ms);
@@ -197,6 +203,9 @@ fn hostile_core_sets() -> Vec<Hostile> {
         Ioctl::QueryEvents,
         Ioctl::QueryDpcTimes,
         Ioctl::QueryIsrTimes,
+        Ioctl::ReadUnit,
+        Ioctl::QueryUnitEvents,
+        Ioctl::QueryUnitTimes,
     ] {
         for core in [NOT_THERE, 2048, u32::MAX] {
             calls.push((
@@ -288,12 +297,44 @@ fn hostile_sources() -> Vec<Hostile> {
     calls
 }
 
+fn hostile_unit_assignments() -> Vec<Hostile> {
+    const EVENT: usize = 16 + 8;
+    let valid = || valid_input(Ioctl::AssignUnits);
+    let refused = |input, refusal| (Ioctl::AssignUnits, input, refusal);
+    let mut calls = vec![
+        // A filter, although a unit's counters know no modes; a group that begins with 1.
+        refused(with(valid(), EVENT + 4, 0x0001_0000), Refusal::BadRequest),
+        refused(with(valid(), EVENT + 4, 0x0000_0001), Refusal::BadRequest),
+        refused(with(valid(), 4, 0), Refusal::BadRequest),
+        refused(with(valid(), 4, 129), Refusal::BadRequest),
+        refused(with(valid(), 8, 101), Refusal::BadRequest),
+        refused(with(valid(), 4, 4), Refusal::BadInputLength),
+    ];
+    let many = |code, count| {
+        let event = AssignEvent {
+            code: EventCode(code),
+            ..UNIT_EVENTS[0]
+        };
+        encode_assign(&[UNITS[0]], &vec![event; count], 10)
+    };
+    // Each clock has counters of its own.
+    calls.push(refused(many(0x12, 9), Refusal::GroupTooLarge));
+    calls.push(refused(many(0x101, 3), Refusal::GroupTooLarge));
+    // Past the events of either clock, the code of no clock, and named codes.
+    for code in [0x1A, 0x103, 0x200, 0xFFFF_FFFF, 0x0001_0000, 1 << 31] {
+        let input = with(valid(), EVENT, code);
+        calls.push(refused(input, Refusal::UnsupportedEvent));
+    }
+    calls
+}
+
 #[test]
 fn hostile_counts_indices_flags_and_reserved_fields_are_refused_in_every_state() {
     let hostile = [
         hostile_core_sets(),
         hostile_assignments(),
         hostile_sources(),
+        hostile_unit_assignments(),
     ]
     .concat();
     for state in STATES {

@@ -13,6 +13,8 @@ pub const REG_EXPAND_SZ: u32 = 2;
 pub const REG_BINARY: u32 = 3;
 pub const REG_DWORD: u32 = 4;
 pub const REG_MULTI_SZ: u32 = 7;
+/// A `CM_RESOURCE_LIST`.
+pub const REG_RESOURCE_LIST: u32 = 8;
 pub const REG_QWORD: u32 = 11;
 
 /// `ZwCreateKey`'s disposition.
@@ -25,6 +27,9 @@ pub const KeyValueFullInformation: i32 = 1;
 pub const KeyValuePartialInformation: i32 = 2;
 /// `KEY_INFORMATION_CLASS`.
 pub const KeyBasicInformation: i32 = 0;
+
+/// Access to a key.
+pub const KEY_READ: u32 = 0x2_0019;
 pub const KeyNodeInformation: i32 = 1;
 pub const KeyFullInformation: i32 = 2;
 

@@ -94,6 +94,26 @@ pub type KBUGCHECK_REASON_CALLBACK_ROUTINE = unsafe extern "efiapi" fn(
     ReasonSpecificDataLength: u32,
 );
 
+/// `SYSTEM_INFORMATION_CLASS` of firmware tables.
+pub const SystemFirmwareTableInformation: i32 = 76;
+/// `SYSTEM_FIRMWARE_TABLE_ACTION`.
+pub const SystemFirmwareTableEnumerate: i32 = 0;
+pub const SystemFirmwareTableGet: i32 = 1;
+
+/// Which firmware table is asked for, and the answer.
+#[repr(C)]
+pub struct SYSTEM_FIRMWARE_TABLE_INFORMATION {
+    /// Four characters, first one highest.
+    pub ProviderSignature: u32,
+    pub Action: i32,
+    /// Of ACPI tables: the signature as it is in memory.
+    pub TableID: u32,
+    /// Bytes of `TableBuffer`; after the call, of the table.
+    pub TableBufferLength: u32,
+    pub TableBuffer: [u8; 1],
+}
+layout!(SYSTEM_FIRMWARE_TABLE_INFORMATION, 0x14, TableID @ 8, TableBufferLength @ 0xC, TableBuffer @ 0x10);
+
 pub type PROCESSOR_CALLBACK_FUNCTION = unsafe extern "efiapi" fn(
     CallbackContext: *mut c_void,
     ChangeContext: *mut KE_PROCESSOR_CHANGE_NOTIFY_CONTEXT,

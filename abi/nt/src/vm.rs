@@ -31,6 +31,8 @@ pub const PAGE_READWRITE: u32 = 0x4;
 pub const PAGE_EXECUTE: u32 = 0x10;
 pub const PAGE_EXECUTE_READ: u32 = 0x20;
 pub const PAGE_EXECUTE_READWRITE: u32 = 0x40;
+pub const PAGE_NOCACHE: u32 = 0x200;
+pub const PAGE_WRITECOMBINE: u32 = 0x400;
 pub const MEM_COMMIT: u32 = 0x1000;
 pub const MEM_RESERVE: u32 = 0x2000;
 pub const MEM_DECOMMIT: u32 = 0x4000;
@@ -63,7 +65,7 @@ image! {
     fn MmQuerySystemSize() -> i32 where irql <= HIGH_LEVEL;
     /// The virtual address of a physical one.
     fn MmGetVirtualForPhysical(PhysicalAddress: PHYSICAL_ADDRESS) -> *mut c_void where irql <= HIGH_LEVEL;
-    /// Maps device memory. No device of this machine has any: null.
+    /// Maps device memory; null where there is none.
     fn MmMapIoSpaceEx(PhysicalAddress: PHYSICAL_ADDRESS, NumberOfBytes: usize, Protect: u32) -> *mut c_void where irql <= DISPATCH_LEVEL, FAILS, ACQUIRES;
     /// Keeps a user program's memory as it is; null when it is not accessible so.
     fn MmSecureVirtualMemory(Address: *mut c_void, Size: usize, ProbeMode: u32) -> HANDLE where irql <= APC_LEVEL, FAILS, ACQUIRES;

@@ -8,9 +8,10 @@ use crate::record::{
     AcquireHeader, AcquireMode, AcquireReply, AssignEvent, AssignHeader, AssignReply, ConfigHeader,
     CoreConfig, CoreOwnership, CoreSetHeader, EventCount, EventsHeader, OneCore, OwnershipHeader,
     ReadHeader, RoutineTimes, Sample, SampleAssignHeader, SampleAssignReply, SampleCore,
-    SampleReadHeader, SampleSource, SampleWaitHeader, SampleWaitReply, SupportedEvent, Version,
+    SampleReadHeader, SampleSource, SampleWaitHeader, SampleWaitReply, SupportedEvent, UnitConfig,
+    UnitsHeader, Version,
 };
-use crate::{Ioctl, MAX_CORES, MAX_EVENTS, Refusal};
+use crate::{Ioctl, MAX_CORES, MAX_EVENTS, MAX_UNITS, Refusal};
 use alloc::vec::Vec;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
@@ -112,15 +113,7 @@ impl<T: Transport> Client<T> {
 
     /// [`Ioctl::QueryEvents`].
     pub fn query_events(&mut self, core: u32) -> CallResult<Vec<SupportedEvent>, T::Error> {
-        let input = OneCore { core, reserved: 0 };
-        // PMCEID announces 128 events at most; named codes come on top.
-        self.list(
-            Ioctl::QueryEvents,
-            input.as_bytes(),
-            256,
-            |head: &EventsHeader| head.event_count,
-        )
-        .map(|(_, events)| events)
+        self.events_of(Ioctl::QueryEvents, core)
     }
 
     /// [`Ioctl::QueryOwnership`].
@@ -140,19 +133,7 @@ impl<T: Transport> Client<T> {
         mode: AcquireMode,
         cores: &[u32],
     ) -> CallResult<AcquireReply, T::Error> {
-        let words = core_words(cores);
-        let head = AcquireHeader {
-            word_count: word_count(&words),
-            mode,
-        };
-        let input = [head.as_bytes(), words.as_bytes()].concat();
-        match self.one(Ioctl::Acquire, &input) {
-            Err(CallError::Refused(ioctl, Refusal::Busy)) => {
-                AcquireReply::read_from_bytes(&self.output)
-                    .map_err(|_| CallError::Malformed(ioctl, self.output.len()))
-            }
-            other => other,
-        }
+        self.acquire_by(Ioctl::Acquire, mode, cores)
     }
 
     /// [`Ioctl::Release`].
@@ -185,21 +166,134 @@ impl<T: Transport> Client<T> {
         self.one(Ioctl::Assign, &encode_assign(cores, events, period_ms))
     }
 
+    /// [`Ioctl::QueryUnits`]: from contract 1.3 on.
+    pub fn query_units(&mut self) -> CallResult<Vec<UnitConfig>, T::Error> {
+        self.list(Ioctl::QueryUnits, &[], MAX_UNITS, |head: &UnitsHeader| {
+            head.unit_count
+        })
+        .map(|(_, units)| units)
+    }
+
+    /// [`Ioctl::QueryUnitOwnership`].
+    pub fn query_unit_ownership(&mut self) -> CallResult<Vec<CoreOwnership>, T::Error> {
+        self.list(
+            Ioctl::QueryUnitOwnership,
+            &[],
+            MAX_UNITS,
+            |head: &OwnershipHeader| head.core_count,
+        )
+        .map(|(_, units)| units)
+    }
+
+    /// [`Ioctl::QueryUnitEvents`].
+    pub fn query_unit_events(&mut self, unit: u32) -> CallResult<Vec<SupportedEvent>, T::Error> {
+        self.events_of(Ioctl::QueryUnitEvents, unit)
+    }
+
+    /// [`Ioctl::QueryUnitTimes`].
+    pub fn query_unit_times(&mut self, unit: u32) -> CallResult<RoutineTimes, T::Error> {
+        self.one(Ioctl::QueryUnitTimes, one(unit).as_bytes())
+    }
+
+    /// [`Ioctl::AcquireUnits`]. Busy is an answer, not an error, as of [`acquire`](Self::acquire).
+    pub fn acquire_units(
+        &mut self,
+        mode: AcquireMode,
+        units: &[u32],
+    ) -> CallResult<AcquireReply, T::Error> {
+        self.acquire_by(Ioctl::AcquireUnits, mode, units)
+    }
+
+    /// [`Ioctl::ReleaseUnits`].
+    pub fn release_units(&mut self, units: &[u32]) -> CallResult<(), T::Error> {
+        self.on_cores(Ioctl::ReleaseUnits, units)
+    }
+
+    /// [`Ioctl::AssignUnits`].
+    pub fn assign_units(
+        &mut self,
+        units: &[u32],
+        events: &[AssignEvent],
+        period_ms: u32,
+    ) -> CallResult<AssignReply, T::Error> {
+        let input = encode_assign(units, events, period_ms);
+        self.one(Ioctl::AssignUnits, &input)
+    }
+
+    /// [`Ioctl::ResetUnits`].
+    pub fn reset_units(&mut self, units: &[u32]) -> CallResult<(), T::Error> {
+        self.on_cores(Ioctl::ResetUnits, units)
+    }
+
+    /// [`Ioctl::StartUnits`].
+    pub fn start_units(&mut self, units: &[u32]) -> CallResult<(), T::Error> {
+        self.on_cores(Ioctl::StartUnits, units)
+    }
+
+    /// [`Ioctl::StopUnits`].
+    pub fn stop_units(&mut self, units: &[u32]) -> CallResult<(), T::Error> {
+        self.on_cores(Ioctl::StopUnits, units)
+    }
+
+    /// [`Ioctl::ReadUnit`].
+    pub fn read_unit(&mut self, unit: u32) -> CallResult<(ReadHeader, Vec<EventCount>), T::Error> {
+        self.totals_of(Ioctl::ReadUnit, unit)
+    }
+
     /// [`Ioctl::Read`].
     pub fn read(&mut self, core: u32) -> CallResult<(ReadHeader, Vec<EventCount>), T::Error> {
-        let input = OneCore { core, reserved: 0 };
+        self.totals_of(Ioctl::Read, core)
+    }
+
+    /// [`Ioctl::QueryDpcTimes`]: from contract 1.1 on.
+    pub fn query_dpc_times(&mut self, core: u32) -> CallResult<RoutineTimes, T::Error> {
+        self.one(Ioctl::QueryDpcTimes, one(core).as_bytes())
+    }
+
+    fn totals_of(
+        &mut self,
+        ioctl: Ioctl,
+        number: u32,
+    ) -> CallResult<(ReadHeader, Vec<EventCount>), T::Error> {
         self.list(
-            Ioctl::Read,
-            input.as_bytes(),
+            ioctl,
+            one(number).as_bytes(),
             MAX_EVENTS,
             |head: &ReadHeader| head.event_count,
         )
     }
 
-    /// [`Ioctl::QueryDpcTimes`]: from contract 1.1 on.
-    pub fn query_dpc_times(&mut self, core: u32) -> CallResult<RoutineTimes, T::Error> {
-        let input = OneCore { core, reserved: 0 };
-        self.one(Ioctl::QueryDpcTimes, input.as_bytes())
+    fn events_of(
+        &mut self,
+        ioctl: Ioctl,
+        number: u32,
+    ) -> CallResult<Vec<SupportedEvent>, T::Error> {
+        // PMCEID announces 128 events at most; named codes come on top.
+        self.list(ioctl, one(number).as_bytes(), 256, |head: &EventsHeader| {
+            head.event_count
+        })
+        .map(|(_, events)| events)
+    }
+
+    fn acquire_by(
+        &mut self,
+        ioctl: Ioctl,
+        mode: AcquireMode,
+        numbers: &[u32],
+    ) -> CallResult<AcquireReply, T::Error> {
+        let words = core_words(numbers);
+        let head = AcquireHeader {
+            word_count: word_count(&words),
+            mode,
+        };
+        let input = [head.as_bytes(), words.as_bytes()].concat();
+        match self.one(ioctl, &input) {
+            Err(CallError::Refused(ioctl, Refusal::Busy)) => {
+                AcquireReply::read_from_bytes(&self.output)
+                    .map_err(|_| CallError::Malformed(ioctl, self.output.len()))
+            }
+            other => other,
+        }
     }
 
     /// [`Ioctl::QueryIsrTimes`]: from contract 1.2 on.
@@ -352,6 +446,10 @@ pub fn encode_assign(cores: &[u32], events: &[AssignEvent], period_ms: u32) -> V
         reserved: 0,
     };
     [head.as_bytes(), words.as_bytes(), events.as_bytes()].concat()
+}
+
+const fn one(core: u32) -> OneCore {
+    OneCore { core, reserved: 0 }
 }
 
 /// Input of [`Ioctl::SampleAssign`].

@@ -7,6 +7,8 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 /// - Arm: the 16-bit event number of `PMEVTYPER<n>_EL0.evtCount`.
 /// - x86: the programmable part of `IA32_PERFEVTSELx`: event select in bits 7:0, unit mask in
 ///   15:8, edge detect in 18, invert in 23, counter mask in 31:24; all other bits zero.
+/// - DSU and CoreSight PMU: the event number of their event type registers, 16 bits.
+/// - DMC-620: the event number of the halved clock, 0 to 0x1F; bit 8 is set for those of the full clock.
 /// - Named codes have bit 16 set, which no hardware code may have.
 ///
 /// Source: Arm ARM DDI 0487 D24.5; Intel SDM vol. 3 §20.2.1.1.
@@ -23,6 +25,9 @@ impl EventCode {
     pub const ELAPSED_NS: Self = Self(0x0001_0000);
     /// Ticks of the processor's constant-rate counter (TSC, CNTVCT). Software PMU only.
     pub const TIMESTAMP_TICKS: Self = Self(0x0001_0001);
+
+    /// Bit of a DMC-620 event that is of the full clock.
+    pub const DMC_CLK: u32 = 1 << 8;
 
     const NAMED: u32 = 1 << 16;
     const X86_PROGRAMMABLE: u32 = 0xFF84_FFFF;

@@ -4,7 +4,8 @@ use crate::record::{
     AcquireHeader, AcquireReply, AssignEvent, AssignHeader, AssignReply, ConfigHeader, CoreConfig,
     CoreOwnership, CoreSetHeader, EventCount, EventsHeader, OneCore, OwnershipHeader, ReadHeader,
     RoutineTimes, Sample, SampleAssignHeader, SampleAssignReply, SampleCore, SampleReadHeader,
-    SampleSource, SampleWaitHeader, SampleWaitReply, SupportedEvent, Version,
+    SampleSource, SampleWaitHeader, SampleWaitReply, SupportedEvent, UnitConfig, UnitsHeader,
+    Version,
 };
 
 /// Device type of the codes: a private one (`0x8000` and above), so that no inbox driver shares them.
@@ -25,11 +26,23 @@ pub enum Access {
 pub enum Caller {
     /// Whoever could open the device.
     Anyone,
-    /// The file object that acquired every core the call names.
+    /// The file object that acquired every core, or unit, the call names.
     Owner,
 }
 
-/// State of one core.
+/// What the numbers in a call are of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Target {
+    /// Cores.
+    Cores,
+    /// Uncore units, by their numbers in [`Ioctl::QueryUnits`].
+    Units,
+}
+
+/// First function of the calls about units, and how many are kept for them.
+const UNIT_FUNCTIONS: (u32, u32) = (0x820, 0x20);
+
+/// State of one core, or of one uncore unit.
 ///
 /// ```text
 ///        Acquire          Assign            Start
@@ -43,7 +56,7 @@ pub enum Caller {
 /// A core that stands still can be assigned anew, either way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum State {
-    /// Nobody holds the core; its PMU is not touched.
+    /// Nobody holds it; its PMU is not touched.
     Free = 1,
     /// Held; nothing programmed.
     Acquired = 2,
@@ -132,12 +145,19 @@ macro_rules! ioctls {
             /// Who may call.
             #[must_use]
             pub const fn caller(self) -> Caller { match self { $(Self::$name => Caller::$caller,)* } }
-            /// States of a core in which the call may name it.
+            /// What the numbers in the call are of.
+            #[must_use]
+            pub const fn target(self) -> Target {
+                let (first, count) = UNIT_FUNCTIONS;
+                let function = self.code() >> 2 & 0xFFF;
+                if function >= first && function < first + count { Target::Units } else { Target::Cores }
+            }
+            /// States of a core, or unit, in which the call may name it.
             #[must_use]
             pub const fn states(self) -> &'static [State] {
                 match self { $(Self::$name => &[$(State::$state),+],)* }
             }
-            /// Whether a core in `state` may be named.
+            /// Whether a core, or unit, in `state` may be named.
             #[must_use]
             pub const fn permits(self, state: State) -> bool {
                 let mask = match self { $(Self::$name => 0 $(| State::$state as u8)+,)* };
@@ -191,6 +211,28 @@ ioctls! {
     SampleRead = 0x80E, ReadWrite, Owner, [Armed, Sampling], (CoreSetHeader + u64) -> (SampleReadHeader + SampleCore + Sample);
     /// How long the interrupt routine of one core took, since the driver was loaded.
     QueryIsrTimes = 0x80F, Read, Anyone, [Free, Acquired, Assigned, Counting, Armed, Sampling], (OneCore) -> (RoutineTimes);
+    /// The uncore units that the driver found.
+    QueryUnits = 0x820, Read, Anyone, [Free, Acquired, Assigned, Counting], () -> (UnitsHeader + UnitConfig);
+    /// Who holds which unit, and since when.
+    QueryUnitOwnership = 0x821, Read, Anyone, [Free, Acquired, Assigned, Counting], () -> (OwnershipHeader + CoreOwnership);
+    /// Takes a set of units, all or none; by force also from another.
+    AcquireUnits = 0x822, ReadWrite, Anyone, [Free, Acquired, Assigned, Counting], (AcquireHeader + u64) -> (AcquireReply);
+    /// Gives a set of units back: counting stops, registers are unmapped.
+    ReleaseUnits = 0x823, ReadWrite, Owner, [Acquired, Assigned, Counting], (CoreSetHeader + u64) -> ();
+    /// Puts events on the counters of each unit of a set, all at the same time; what was counted before is gone.
+    AssignUnits = 0x824, ReadWrite, Owner, [Acquired, Assigned], (AssignHeader + u64 + AssignEvent) -> (AssignReply);
+    /// Sets the totals of units to zero and begins a new generation; a counting unit goes on counting.
+    ResetUnits = 0x825, ReadWrite, Owner, [Assigned, Counting], (CoreSetHeader + u64) -> ();
+    /// Starts counting on units; totals continue.
+    StartUnits = 0x826, ReadWrite, Owner, [Assigned], (CoreSetHeader + u64) -> ();
+    /// Stops counting on units and harvests the counters; a unit that stands still already is left alone.
+    StopUnits = 0x827, ReadWrite, Owner, [Assigned, Counting], (CoreSetHeader + u64) -> ();
+    /// Totals of one unit up to this moment.
+    ReadUnit = 0x828, ReadWrite, Owner, [Assigned, Counting], (OneCore) -> (ReadHeader + EventCount);
+    /// The events that one unit says it has.
+    QueryUnitEvents = 0x829, Read, Anyone, [Free, Acquired, Assigned, Counting], (OneCore) -> (EventsHeader + SupportedEvent);
+    /// How long one unit was looked at each time, ticks included, since the driver was loaded.
+    QueryUnitTimes = 0x82A, Read, Anyone, [Free, Acquired, Assigned, Counting], (OneCore) -> (RoutineTimes);
 }
 
 #[cfg(test)]
@@ -211,7 +253,8 @@ mod tests {
     #[test]
     fn what_changes_something_needs_write_access() {
         for &ioctl in Ioctl::ALL {
-            let changes = ioctl.caller() == Caller::Owner || ioctl == Ioctl::Acquire;
+            let acquires = matches!(ioctl, Ioctl::Acquire | Ioctl::AcquireUnits);
+            let changes = ioctl.caller() == Caller::Owner || acquires;
             assert_eq!(ioctl.access() == Access::ReadWrite, changes, "{ioctl:?}");
         }
     }
@@ -223,6 +266,14 @@ mod tests {
             .filter(|ioctl| ioctl.caller() == Caller::Owner)
         {
             assert!(!ioctl.permits(State::Free), "{ioctl:?}");
+        }
+    }
+
+    #[test]
+    fn the_calls_about_units_are_told_from_those_about_cores() {
+        for &ioctl in Ioctl::ALL {
+            let is_about_units = ioctl.target() == Target::Units;
+            assert_eq!(is_about_units, ioctl.name().contains("Unit"), "{ioctl:?}");
         }
     }
 

@@ -25,7 +25,7 @@ pub mod status;
 
 pub use core_set::CoreSet;
 pub use event::{EventCode, EventFilter};
-pub use ioctl::{Access, Caller, Ioctl, State};
+pub use ioctl::{Access, Caller, Ioctl, State, Target};
 pub use markdown::markdown;
 pub use request::{Request, RequestError};
 pub use status::Refusal;
@@ -40,10 +40,12 @@ pub const CLIENT_PATH: &str = r"\\.\WperfDriver";
 /// Version of this contract; a client refuses a driver whose major number differs.
 pub const ABI_MAJOR: u16 = 1;
 /// Grows when something is added that an older client may ignore.
-pub const ABI_MINOR: u16 = 2;
+pub const ABI_MINOR: u16 = 3;
 
 /// Most processors the contract can name (Windows: 32 groups of 64).
 pub const MAX_CORES: usize = 2048;
+/// Most uncore units the contract can name.
+pub const MAX_UNITS: usize = 256;
 /// Ranges of a duration histogram.
 pub const DURATION_RANGES: usize = 24;
 /// Most events one [`Ioctl::Assign`] may carry.

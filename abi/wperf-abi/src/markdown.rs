@@ -19,7 +19,8 @@ impl Display for Document {
         writeln!(f, "Made from the tables in `abi/wperf-abi`; do not edit.")?;
         writeln!(
             f,
-            "All calls are METHOD_BUFFERED. All numbers are little-endian.\n"
+            "All calls are METHOD_BUFFERED. All numbers are little-endian. States are of cores; in calls with \
+             *Unit* in their name, of uncore units, whose numbers take the place of core numbers.\n"
         )?;
         calls(f)?;
         refusals(f)?;
@@ -30,7 +31,7 @@ impl Display for Document {
 fn calls(f: &mut Formatter<'_>) -> Result {
     writeln!(
         f,
-        "| call | code | access | caller | core states | input | output | meaning |"
+        "| call | code | access | caller | states | input | output | meaning |"
     )?;
     writeln!(f, "|---|---|---|---|---|---|---|---|")?;
     for &ioctl in Ioctl::ALL {

@@ -1,6 +1,6 @@
 //! What lies in the buffers. Every record is plain bytes without gaps; sizes are asserted below.
 
-use crate::{DURATION_RANGES, EventCode, EventFilter};
+use crate::{DURATION_RANGES, EventCode, EventFilter, MAX_CORES};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 macro_rules! records {
@@ -117,9 +117,9 @@ records! {
         features: u64,
     }
 
-    /// A call about one core.
+    /// A call about one core, or one unit.
     OneCore: 8 {
-        /// System-wide processor index.
+        /// System-wide processor index; of a unit, its number.
         core: u32,
         /// Zero.
         reserved: u32,
@@ -127,7 +127,7 @@ records! {
 
     /// `event_count` records of [`SupportedEvent`] follow.
     EventsHeader: 8 {
-        /// System-wide processor index.
+        /// System-wide processor index; of a unit, its number.
         core: u32,
         /// Number of records that follow.
         event_count: u32,
@@ -149,9 +149,9 @@ records! {
         core_bytes: u32,
     }
 
-    /// Who holds a core.
+    /// Who holds a core, or a unit.
     CoreOwnership: 32 {
-        /// System-wide processor index.
+        /// System-wide processor index; of a unit, its number.
         core: u32,
         /// One of [`Holding`].
         holding: Holding,
@@ -165,7 +165,7 @@ records! {
         since: u64,
     }
 
-    /// `word_count` 64-bit words of a core set follow.
+    /// `word_count` 64-bit words of a set of cores, or of units, follow.
     CoreSetHeader: 8 {
         /// Number of words that follow, 1 to 32.
         word_count: u32,
@@ -173,7 +173,7 @@ records! {
         reserved: u32,
     }
 
-    /// `word_count` 64-bit words of a core set follow.
+    /// `word_count` 64-bit words of a set of cores, or of units, follow.
     AcquireHeader: 8 {
         /// Number of words that follow, 1 to 32.
         word_count: u32,
@@ -185,11 +185,11 @@ records! {
     AcquireReply: 32 {
         /// One of [`AcquireOutcome`].
         outcome: AcquireOutcome,
-        /// Busy or forced: first core of the set that another holds (held).
+        /// Busy or forced: first core, or unit, of the set that another holds (held).
         core: u32,
         /// That other's process; 0 if the set was free.
         holder_pid: u32,
-        /// Free counters of the core that has fewest; the client may have to multiplex more.
+        /// Free counters of the core, or unit, that has fewest; the client may have to multiplex more.
         counters_free_min: u32,
         /// That other's session; 0 if the set was free.
         holder_session: u64,
@@ -197,19 +197,19 @@ records! {
         holder_since: u64,
     }
 
-    /// `word_count` 64-bit words of a core set follow, then `event_count` records of [`AssignEvent`].
+    /// `word_count` 64-bit words of a set of cores, or of units, follow, then `event_count` records of [`AssignEvent`].
     AssignHeader: 16 {
         /// Number of words that follow, 1 to 32.
         word_count: u32,
         /// Number of events after them, 1 to 128.
         event_count: u32,
-        /// How long each window of a multiplexed set counts, 10 to 100; 0 for the default. Units: ms.
+        /// How long each window of a multiplexed set counts, and how often counters are looked at, 10 to 100; 0 for the default. Units: ms.
         period_ms: u32,
         /// Zero.
         reserved: u32,
     }
 
-    /// An event to count.
+    /// An event to count. On a unit the filter is 0: its counters know no modes.
     AssignEvent: 8 {
         /// What.
         code: EventCode,
@@ -227,9 +227,9 @@ records! {
         period_ms: u32,
     }
 
-    /// Totals of a core. `event_count` records of [`EventCount`] follow, in the order of the assignment.
+    /// Totals of a core, or of a unit. `event_count` records of [`EventCount`] follow, in the order of the assignment.
     ReadHeader: 40 {
-        /// System-wide processor index.
+        /// System-wide processor index; of a unit, its number.
         core: u32,
         /// Number of records that follow.
         event_count: u32,
@@ -264,7 +264,7 @@ records! {
     /// How long a routine of the driver took on one core: its DPCs (ticks, starts, stops, resets,
     /// reads, wake-ups), or its interrupt routine.
     RoutineTimes: 224 {
-        /// System-wide processor index.
+        /// System-wide processor index; of a unit, its number.
         core: u32,
         /// Zero.
         reserved: u32,
@@ -385,6 +385,46 @@ records! {
         /// Zero.
         reserved: u32,
     }
+
+    /// The uncore units. `unit_count` records of [`UnitConfig`] follow; none where the driver found none.
+    UnitsHeader: 8 {
+        /// Number of records that follow.
+        unit_count: u32,
+        /// Length of each; a later driver may append fields.
+        unit_bytes: u32,
+    }
+
+    /// A PMU that belongs to no core.
+    UnitConfig: 320 {
+        /// Its number, from 0, in the order of the records.
+        unit: u32,
+        /// One of [`UnitKind`].
+        kind: UnitKind,
+        /// Its number among those of its kind, from 0.
+        number: u32,
+        /// CoreSight PMU: what it is of ([`UnitOf`]); else 0.
+        of: UnitOf,
+        /// Name, ASCII, filled with zeros.
+        name: [u8; 16],
+        /// General-purpose counters. DMC-620: those of the halved clock, then those of the full clock; else the second is 0.
+        counters_total: [u16; 2],
+        /// Those of them that nobody outside the driver had running at the last acquisition.
+        counters_free: [u16; 2],
+        /// Fixed-function counters: a cycle counter.
+        fixed_counters: u16,
+        /// Width of a general-purpose counter. Units: bits.
+        counter_bits: u16,
+        /// Width of a fixed counter. Units: bits.
+        fixed_bits: u16,
+        /// Zero.
+        reserved: u16,
+        /// CoreSight PMU: PMIIDR, or what the firmware says in its place; else 0.
+        identification: u64,
+        /// What tells it from others of its kind: instance of the APMT node, DSU: affinity of its cluster.
+        instance: u64,
+        /// The cores whose unit it is, as a core set; all zeros: of the machine.
+        cores: [u64; MAX_CORES / 64],
+    }
 }
 
 macro_rules! open_enum {
@@ -406,6 +446,28 @@ open_enum! {
         X86_ARCHITECTURAL = 2,
         /// None that can be used: time and time-stamp ticks only.
         SOFTWARE = 3,
+    }
+    /// What kind of PMU an uncore unit has.
+    UnitKind {
+        /// DynamIQ Shared Unit, by system registers of its cluster's cores.
+        DSU = 1,
+        /// DMC-620 memory controller.
+        DMC_620 = 2,
+        /// Arm CoreSight PMU, from the ACPI table APMT.
+        CORESIGHT = 3,
+    }
+    /// What a CoreSight PMU is of: the type of its APMT node.
+    UnitOf {
+        /// Memory controller; also of other kinds of units: nothing said.
+        MEMORY_CONTROLLER = 0,
+        /// SMMU.
+        SMMU = 1,
+        /// PCIe root complex.
+        PCIE_ROOT = 2,
+        /// A device that has an ACPI name.
+        ACPI_DEVICE = 3,
+        /// Cache of processors.
+        CPU_CACHE = 4,
     }
     /// Who holds a core, as seen by the caller.
     Holding {

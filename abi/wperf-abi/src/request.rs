@@ -42,6 +42,28 @@ pub enum Request<'a> {
     Read(u32),
     /// [`Ioctl::QueryDpcTimes`].
     QueryDpcTimes(u32),
+    /// [`Ioctl::QueryUnits`].
+    QueryUnits,
+    /// [`Ioctl::QueryUnitOwnership`].
+    QueryUnitOwnership,
+    /// [`Ioctl::AcquireUnits`].
+    AcquireUnits(AcquireHow, CoreSet<'a>),
+    /// [`Ioctl::ReleaseUnits`].
+    ReleaseUnits(CoreSet<'a>),
+    /// [`Ioctl::AssignUnits`].
+    AssignUnits(Assignment<'a>),
+    /// [`Ioctl::ResetUnits`].
+    ResetUnits(CoreSet<'a>),
+    /// [`Ioctl::StartUnits`].
+    StartUnits(CoreSet<'a>),
+    /// [`Ioctl::StopUnits`].
+    StopUnits(CoreSet<'a>),
+    /// [`Ioctl::ReadUnit`].
+    ReadUnit(u32),
+    /// [`Ioctl::QueryUnitEvents`].
+    QueryUnitEvents(u32),
+    /// [`Ioctl::QueryUnitTimes`].
+    QueryUnitTimes(u32),
     /// [`Ioctl::SampleAssign`].
     SampleAssign(Sampling<'a>),
     /// [`Ioctl::SampleWait`]: at most so long. Units: ms.
@@ -64,7 +86,7 @@ pub enum AcquireHow {
 /// A checked assignment.
 #[derive(Clone, Copy, Debug)]
 pub struct Assignment<'a> {
-    /// On which cores.
+    /// On which cores, or units.
     pub cores: CoreSet<'a>,
     /// How long each window counts, within the limits. Units: ms.
     pub period_ms: u32,
@@ -143,27 +165,44 @@ impl core::fmt::Display for RequestError {
 type Result<T> = core::result::Result<T, RequestError>;
 
 impl<'a> Request<'a> {
-    /// Checks the input of a call on a machine with `core_count` cores.
+    /// Checks the input of a call; `count` is how many there are of what it names ([`Ioctl::target`]).
     ///
     /// Errors: the first thing wrong, from front to back.
-    pub fn parse(ioctl: Ioctl, input: &'a [u8], core_count: usize) -> Result<Self> {
+    pub fn parse(ioctl: Ioctl, input: &'a [u8], count: usize) -> Result<Self> {
         Ok(match ioctl {
             Ioctl::QueryVersion => end(input, 0).map(|()| Self::QueryVersion)?,
             Ioctl::QueryConfig => end(input, 0).map(|()| Self::QueryConfig)?,
             Ioctl::QueryOwnership => end(input, 0).map(|()| Self::QueryOwnership)?,
-            Ioctl::QueryEvents => Self::QueryEvents(one_core(input, core_count)?),
-            Ioctl::Read => Self::Read(one_core(input, core_count)?),
-            Ioctl::QueryDpcTimes => Self::QueryDpcTimes(one_core(input, core_count)?),
-            Ioctl::QueryIsrTimes => Self::QueryIsrTimes(one_core(input, core_count)?),
-            Ioctl::Acquire => acquire(input, core_count)?,
-            Ioctl::Assign => Self::Assign(assignment(input, core_count)?),
-            Ioctl::Release => Self::Release(core_set(input, core_count)?),
-            Ioctl::Reset => Self::Reset(core_set(input, core_count)?),
-            Ioctl::Start => Self::Start(core_set(input, core_count)?),
-            Ioctl::Stop => Self::Stop(core_set(input, core_count)?),
-            Ioctl::SampleAssign => Self::SampleAssign(sampling(input, core_count)?),
-            Ioctl::SampleWait => sample_wait(input, core_count)?,
-            Ioctl::SampleRead => Self::SampleRead(core_set(input, core_count)?),
+            Ioctl::QueryEvents => Self::QueryEvents(one_core(input, count)?),
+            Ioctl::Read => Self::Read(one_core(input, count)?),
+            Ioctl::QueryDpcTimes => Self::QueryDpcTimes(one_core(input, count)?),
+            Ioctl::Acquire => {
+                let (how, cores) = acquire(input, count)?;
+                Self::Acquire(how, cores)
+            }
+            Ioctl::Assign => Self::Assign(assignment(input, count)?),
+            Ioctl::Release => Self::Release(core_set(input, count)?),
+            Ioctl::Reset => Self::Reset(core_set(input, count)?),
+            Ioctl::Start => Self::Start(core_set(input, count)?),
+            Ioctl::Stop => Self::Stop(core_set(input, count)?),
+            Ioctl::QueryUnits => end(input, 0).map(|()| Self::QueryUnits)?,
+            Ioctl::QueryUnitOwnership => end(input, 0).map(|()| Self::QueryUnitOwnership)?,
+            Ioctl::QueryUnitEvents => Self::QueryUnitEvents(one_core(input, count)?),
+            Ioctl::QueryUnitTimes => Self::QueryUnitTimes(one_core(input, count)?),
+            Ioctl::ReadUnit => Self::ReadUnit(one_core(input, count)?),
+            Ioctl::AcquireUnits => {
+                let (how, units) = acquire(input, count)?;
+                Self::AcquireUnits(how, units)
+            }
+            Ioctl::AssignUnits => Self::AssignUnits(unfiltered(assignment(input, count)?)?),
+            Ioctl::ReleaseUnits => Self::ReleaseUnits(core_set(input, count)?),
+            Ioctl::ResetUnits => Self::ResetUnits(core_set(input, count)?),
+            Ioctl::StartUnits => Self::StartUnits(core_set(input, count)?),
+            Ioctl::StopUnits => Self::StopUnits(core_set(input, count)?),
+            Ioctl::QueryIsrTimes => Self::QueryIsrTimes(one_core(input, count)?),
+            Ioctl::SampleAssign => Self::SampleAssign(sampling(input, count)?),
+            Ioctl::SampleWait => sample_wait(input, count)?,
+            Ioctl::SampleRead => Self::SampleRead(core_set(input, count)?),
         })
     }
 }
@@ -236,7 +275,7 @@ fn core_set(input: &[u8], core_count: usize) -> Result<CoreSet<'_>> {
     cores(words, core_count)
 }
 
-fn acquire(input: &[u8], core_count: usize) -> Result<Request<'_>> {
+fn acquire(input: &[u8], core_count: usize) -> Result<(AcquireHow, CoreSet<'_>)> {
     let (set, words): (AcquireHeader, _) = header(input)?;
     let how = match set.mode {
         AcquireMode::NORMAL => AcquireHow::Normal,
@@ -252,7 +291,7 @@ fn acquire(input: &[u8], core_count: usize) -> Result<Request<'_>> {
         input,
         size_of::<AcquireHeader>() + words_bytes(set.word_count)?,
     )?;
-    Ok(Request::Acquire(how, cores(words, core_count)?))
+    Ok((how, cores(words, core_count)?))
 }
 
 fn assignment(input: &[u8], core_count: usize) -> Result<Assignment<'_>> {
@@ -279,6 +318,15 @@ fn assignment(input: &[u8], core_count: usize) -> Result<Assignment<'_>> {
         period_ms: period(head.period_ms)?,
         events,
     })
+}
+
+/// A unit's counters know no modes.
+fn unfiltered(assignment: Assignment<'_>) -> Result<Assignment<'_>> {
+    assignment.events().try_for_each(|event| {
+        let filter = event.filter;
+        field("filter", filter.0, filter == crate::EventFilter::NONE)
+    })?;
+    Ok(assignment)
 }
 
 fn period(period_ms: u32) -> Result<u32> {

@@ -27,13 +27,13 @@ macro_rules! refusals {
 
 refusals! {
     /// `STATUS_DEVICE_BUSY`: a warning, so that the reply, which names the holder, still reaches the caller.
-    Busy = 0x8000_0011, 170, "a core of the set is held by another";
+    Busy = 0x8000_0011, 170, "a core or unit of the set is held by another";
     /// `STATUS_RESOURCE_NOT_OWNED`.
-    NotOwner = 0xC000_0264, 288, "the caller does not hold a core of the set";
-    /// `STATUS_REQUEST_ABORTED`: told once, at the former owner's next call on such a core.
-    ForcedOut = 0xC000_0240, 1235, "another took a core of the set over by force";
+    NotOwner = 0xC000_0264, 288, "the caller does not hold a core or unit of the set";
+    /// `STATUS_REQUEST_ABORTED`: told once, at the former owner's next call on such a core or unit.
+    ForcedOut = 0xC000_0240, 1235, "another took a core or unit of the set over by force";
     /// `STATUS_INVALID_DEVICE_STATE`.
-    WrongState = 0xC000_0184, 22, "a core of the set is not in a state in which the call is legal";
+    WrongState = 0xC000_0184, 22, "a core or unit of the set is not in a state in which the call is legal";
     /// `STATUS_INVALID_PARAMETER`.
     BadRequest = 0xC000_000D, 87, "a count, index, flag or value of the input is invalid";
     /// `STATUS_INFO_LENGTH_MISMATCH`.
@@ -41,9 +41,9 @@ refusals! {
     /// `STATUS_BUFFER_TOO_SMALL`.
     OutputTooSmall = 0xC000_0023, 122, "the output buffer cannot hold the complete answer";
     /// `STATUS_NOT_SUPPORTED`.
-    UnsupportedEvent = 0xC000_00BB, 50, "an event that a core of the set does not have";
+    UnsupportedEvent = 0xC000_00BB, 50, "an event that a core or unit of the set does not have";
     /// `STATUS_QUOTA_EXCEEDED`.
-    GroupTooLarge = 0xC000_0044, 1816, "a group needs more counters than a core of the set has free";
+    GroupTooLarge = 0xC000_0044, 1816, "a group needs more counters than a core of the set has free, or events more than a unit has";
     /// `STATUS_DEVICE_FEATURE_NOT_SUPPORTED`.
     NoInterrupt = 0xC000_0463, 316, "the system does not lend the interrupt of the counters: no sampling";
     /// `STATUS_ALREADY_REGISTERED`.

@@ -7,7 +7,7 @@ mod reports;
 mod watch;
 
 use std::io::Write;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::Context;
@@ -17,6 +17,7 @@ use lab_check::report::{CheckReport, Verdict, text::Text};
 use lab_check::scenario::Effort;
 use lab_check::worker::Command;
 
+use crate::dock_options::DeviceArguments;
 use crate::exit::{CouldNotCheck, Findings, is_closed_pipe};
 
 /// What `drydock check` takes.
@@ -58,6 +59,8 @@ pub(crate) struct Arguments {
     /// How long one case may take before its worker counts as lost (5s; 60s with --stress).
     #[arg(long, value_name = "DURATION", value_parser = duration::parse)]
     patience: Option<Duration>,
+    #[command(flatten)]
+    devices: DeviceArguments,
     /// Do not confine the workers.
     #[arg(long)]
     unconfined: bool,
@@ -119,7 +122,8 @@ fn request(arguments: &Arguments) -> anyhow::Result<Request> {
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     Ok(Request {
         driver: arguments.driver.clone(),
-        worker: worker(&arguments.driver, arguments.unconfined)?,
+        worker: worker(arguments)?,
+        devices: arguments.devices.names().to_vec(),
         effort,
         budget,
         seed: arguments.seed,
@@ -130,13 +134,16 @@ fn request(arguments: &Arguments) -> anyhow::Result<Request> {
 }
 
 /// This program again, as a worker.
-fn worker(driver: &Path, unconfined: bool) -> anyhow::Result<Command> {
+fn worker(check: &Arguments) -> anyhow::Result<Command> {
     let program = std::env::current_exe().context("cannot find this program's file")?;
     let mut arguments = vec!["worker".into()];
-    if unconfined {
+    if check.unconfined {
         arguments.push("--unconfined".into());
     }
-    arguments.extend(["--".into(), driver.into()]);
+    for device in check.devices.names() {
+        arguments.extend(["--device".into(), device.into()]);
+    }
+    arguments.extend(["--".into(), check.driver.as_path().into()]);
     Ok(Command { program, arguments })
 }
 

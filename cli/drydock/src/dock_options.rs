@@ -6,7 +6,9 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::Context;
+use clap::builder::PossibleValuesParser;
 use clap::{Args, ValueEnum};
+use lab_devices::platform::Kind;
 use lab_dock::{Options, PmuSource};
 use lab_ntos::{ClockKind, DumpError, Guard, Machine, PoolLevel};
 
@@ -32,6 +34,8 @@ pub(crate) struct MachineArguments {
     /// Order in which processors take turns: 0 round robin, else pseudo-random and repeatable.
     #[arg(long, default_value_t = 0)]
     seed: u64,
+    #[command(flatten)]
+    devices: DeviceArguments,
     /// Let every privileged instruction trap instead of patching those that can be.
     #[arg(long)]
     trap_all: bool,
@@ -60,6 +64,22 @@ impl DumpFile {
         }
         eprintln!("crash dump: {}", self.path.display());
         Ok(())
+    }
+}
+
+/// The devices of a machine that have registers in memory.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct DeviceArguments {
+    /// Give the machine a device; may be repeated, up to 16 of a kind: a DMC-620 memory controller, or a
+    /// CoreSight PMU with counters of 32 or 64 bits, as the ACPI tables describe them.
+    #[arg(long = "device", value_name = "KIND", value_parser = PossibleValuesParser::new(Kind::ALL.map(Kind::name)))]
+    devices: Vec<String>,
+}
+
+impl DeviceArguments {
+    /// Names of their kinds.
+    pub(crate) fn names(&self) -> &[String] {
+        &self.devices
     }
 }
 
@@ -121,6 +141,12 @@ impl MachineArguments {
                 Pmu::Auto if lab_dock::host_can_count() => PmuSource::Perf,
                 Pmu::Auto => PmuSource::None,
             },
+            devices: self
+                .devices
+                .names()
+                .iter()
+                .flat_map(|name| Kind::by_name(name))
+                .collect(),
             clock,
             hang_limit: Duration::from_secs(10),
             patch: !self.trap_all,

@@ -6,6 +6,7 @@
 pub mod formula;
 mod product;
 mod table;
+pub mod uncore;
 
 pub use product::{Architecture, Product, ProductError};
 

@@ -13,13 +13,17 @@ use crate::{
     catalog::{Catalog, Product},
     device::{DeviceError, DriverOptions, Host, Opened},
     failure::{Failure, Result},
-    grammar::{extra, metrics},
+    grammar::{
+        events::{Class, Item},
+        extra, metrics,
+    },
     machine::Machine,
     options::Options,
     ownership::cores_text,
     program::{self, Program, ProgramOutput},
     report::output::Console,
     session::{Driver, check_version},
+    uncore::{self, Unit, UnitMetric, UnitPlan},
     wait::Interrupt,
 };
 use std::{ffi::OsString, fs, path::PathBuf, sync::mpsc::Receiver};
@@ -62,6 +66,16 @@ impl World<'_> {
     }
 }
 
+impl World<'_> {
+    /// The uncore units of the driver, if it is there.
+    fn units(&self) -> Result<Vec<Unit>> {
+        match (self.open_running)() {
+            Ok(Some(mut opened)) => uncore::query(&mut opened.client),
+            _ => Ok(Vec::new()),
+        }
+    }
+}
+
 /// The cores that `-c` names, else all.
 fn cores_of(options: &Options, machine: &Machine) -> Result<Vec<u32>> {
     Ok(match &options.cores {
@@ -70,10 +84,13 @@ fn cores_of(options: &Options, machine: &Machine) -> Result<Vec<u32>> {
     })
 }
 
-/// The names that can be used: the product's, and those of `-E` and `-C`.
-fn catalog_of(options: &Options, product: &Product) -> Result<Catalog> {
-    let read = |path: &PathBuf| fs::read_to_string(path).map_err(|e| Failure::file(path, &e));
-    let extra = match &options.extra_events {
+fn read(path: &PathBuf) -> Result<String> {
+    fs::read_to_string(path).map_err(|e| Failure::file(path, &e))
+}
+
+/// The events of `-E`.
+fn extra_of(options: &Options) -> Result<Vec<extra::ExtraEvent>> {
+    Ok(match &options.extra_events {
         Some(text) => {
             // A list has colons, which a file name rarely has; a file that exists is meant.
             let path = PathBuf::from(text);
@@ -85,28 +102,30 @@ fn catalog_of(options: &Options, product: &Product) -> Result<Catalog> {
             extra::parse(&list)?
         }
         None => Vec::new(),
-    };
+    })
+}
+
+/// The names that can be used: the product's, and those of `-E` and `-C`.
+fn catalog_of(options: &Options, product: &Product) -> Result<Catalog> {
     let user = match &options.user_metrics {
         Some(path) => metrics::parse(&read(path)?)
             .map_err(|e| Failure::other(format!("{}: {e}", path.display())))?,
         None => Vec::new(),
     };
-    Ok(Catalog::new(product, &extra, user))
+    Ok(Catalog::new(product, &extra_of(options)?, user))
 }
 
-/// The plan of `-e` and `-m`.
+/// The plan of what `-e` and `-m` name of cores.
 fn plan_of(
     options: &Options,
     catalog: &Catalog,
     counters: &crate::plan::Counters,
 ) -> Result<crate::plan::Plan> {
-    let mut items = Vec::new();
-    for list in &options.events {
-        items.extend(crate::grammar::events::parse(list)?);
-    }
+    let mut items = items_of(options)?;
+    items.retain(is_of_cores);
     let mut wanted = Vec::new();
-    for list in &options.metrics {
-        wanted.extend(catalog.expand_metrics(list)?);
+    for list in metrics_of_cores(options) {
+        wanted.extend(catalog.expand_metrics(&list)?);
     }
     crate::plan::plan(&items, &wanted, catalog, counters).map_err(|error| match error {
         crate::plan::PlanError::NoEvent => Failure::usage(error.to_string()),
@@ -158,13 +177,45 @@ fn no_setting(name: &str) -> Failure {
     Failure::usage(format!("--config: there is no setting '{name}'"))
 }
 
-fn refuse_uncore(options: &Options) -> Result<()> {
-    match options.dmc {
-        Some(channel) => Err(Failure::other(format!(
-            "--dmc {channel}: the driver found no memory controller"
-        ))),
-        None => Ok(()),
+/// The items of `-e`.
+fn items_of(options: &Options) -> Result<Vec<Item>> {
+    let mut items = Vec::new();
+    for list in &options.events {
+        items.extend(crate::grammar::events::parse(list)?);
     }
+    Ok(items)
+}
+
+fn is_of_cores(item: &Item) -> bool {
+    match item {
+        Item::Loose(spec) => spec.class == Class::Core,
+        // A group is of one class.
+        Item::Group(specs) => specs.iter().all(|spec| spec.class == Class::Core),
+    }
+}
+
+/// The names of `-m` that are of cores.
+fn metrics_of_cores(options: &Options) -> impl Iterator<Item = String> {
+    options.metrics.iter().filter_map(|list| {
+        let names = list.split(',');
+        let of_cores: Vec<&str> = names
+            .filter(|name| UnitMetric::by_name(name).is_none())
+            .collect();
+        (!of_cores.is_empty()).then(|| of_cores.join(","))
+    })
+}
+
+/// Whether `-e` or `-m` names something of cores; if they name nothing at all, that is missing.
+fn counts_cores(options: &Options) -> Result<bool> {
+    let items = items_of(options)?;
+    let of_units = !items.is_empty() || !options.metrics.is_empty();
+    Ok(items.iter().any(is_of_cores) || metrics_of_cores(options).next().is_some() || !of_units)
+}
+
+/// What of `-e` and `-m` is of uncore units.
+fn unit_plan_of(options: &Options, driver: &mut Driver) -> Result<UnitPlan> {
+    let units = uncore::query(driver)?;
+    uncore::plan(options, &items_of(options)?, &extra_of(options)?, &units)
 }
 
 /// One core that nobody holds; else the first, so that the holder gets named.

@@ -24,6 +24,7 @@ pub mod program;
 pub mod report;
 mod run;
 pub mod session;
+pub mod uncore;
 pub mod wait;
 
 pub use run::run;

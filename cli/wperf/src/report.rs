@@ -6,3 +6,4 @@ pub mod progress;
 pub mod sample;
 pub mod stat;
 pub mod table;
+pub mod uncore;

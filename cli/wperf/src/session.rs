@@ -127,6 +127,11 @@ impl<'d> Session<'d> {
         })
     }
 
+    /// The driver, for calls about something else.
+    pub fn driver(&mut self) -> &mut Driver {
+        self.driver
+    }
+
     /// The cores.
     #[must_use]
     pub fn cores(&self) -> &[u32] {

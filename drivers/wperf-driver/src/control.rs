@@ -212,7 +212,11 @@ pub(crate) fn acquire(
     Ok((reply(outcome, taken, free_min.unwrap_or(0)), Ok(())))
 }
 
-fn reply(outcome: AcquireOutcome, other: Option<BusyCore>, counters_free_min: u32) -> AcquireReply {
+pub(crate) fn reply(
+    outcome: AcquireOutcome,
+    other: Option<BusyCore>,
+    counters_free_min: u32,
+) -> AcquireReply {
     AcquireReply {
         outcome,
         core: other.map_or(0, |busy| busy.core),
@@ -282,7 +286,7 @@ pub(crate) fn cleanup(driver: &WperfDriver, file: &File) {
 }
 
 /// A schedule that is ready to be put in.
-type Planned = Option<(Events, Schedule)>;
+pub(crate) type Planned = Option<(Events, Schedule)>;
 
 pub(crate) fn assign(
     driver: &WperfDriver,
@@ -344,6 +348,7 @@ pub(crate) fn start(driver: &WperfDriver, file: &File, cores: CoreSet<'_>) -> Re
             driver.cores.start_ticks(CoreId(core), period_ms);
         }
     }
+    control.return_interrupt_if_unused(driver);
     Ok(())
 }
 

@@ -4,13 +4,13 @@
 
 use crate::session::File;
 use crate::tracing::IOCTL;
-use crate::{WperfDriver, control, query, sampling};
+use crate::{WperfDriver, control, query, sampling, uncore};
 use kernel::irp::Buffer;
 use kernel::wait::ANSWER_BYTES;
 use kernel::{NtStatus, Result};
 use trace::{ControlCode, cold, hot_enter, hot_exit};
 use wperf_abi::record::{AcquireReply, AssignReply, SampleAssignReply};
-use wperf_abi::{Ioctl, Refusal, Request};
+use wperf_abi::{Ioctl, Refusal, Request, Target};
 use zerocopy::IntoBytes;
 
 /// The status of a refusal.
@@ -39,8 +39,12 @@ pub(crate) fn ioctl(
 
 fn answer(driver: &WperfDriver, file: &File, code: u32, buffer: &mut Buffer<'_>) -> Result<()> {
     let ioctl = Ioctl::from_code(code).ok_or(refuse(Refusal::UnknownCall))?;
-    let request = Request::parse(ioctl, buffer.input(), driver.cores.count())
-        .map_err(|error| refuse(error.into()))?;
+    let count = match ioctl.target() {
+        Target::Cores => driver.cores.count(),
+        Target::Units => driver.units.count(),
+    };
+    let request =
+        Request::parse(ioctl, buffer.input(), count).map_err(|error| refuse(error.into()))?;
     match request {
         Request::QueryVersion => query::version(buffer),
         Request::QueryConfig => query::config(driver, buffer),
@@ -78,5 +82,25 @@ fn answer(driver: &WperfDriver, file: &File, code: u32, buffer: &mut Buffer<'_>)
         Request::SampleRead(cores) => {
             sampling::read(driver, file, cores, buffer.room())?.push(buffer)
         }
+        Request::QueryUnits => uncore::units(driver, buffer),
+        Request::QueryUnitOwnership => uncore::ownership(driver, file, buffer),
+        Request::QueryUnitEvents(unit) => uncore::events(driver, unit, buffer),
+        Request::QueryUnitTimes(unit) => uncore::times(driver, unit, buffer),
+        Request::AcquireUnits(how, units) => {
+            buffer.check_room(size_of::<AcquireReply>())?;
+            let (reply, outcome) = uncore::acquire(driver, file, units, how)?;
+            buffer.push(reply.as_bytes())?;
+            outcome
+        }
+        Request::AssignUnits(assignment) => {
+            buffer.check_room(size_of::<AssignReply>())?;
+            let reply = uncore::assign(driver, file, assignment)?;
+            buffer.push(reply.as_bytes())
+        }
+        Request::ReleaseUnits(units) => uncore::release(driver, file, units),
+        Request::ResetUnits(units) => uncore::reset(driver, file, units),
+        Request::StartUnits(units) => uncore::start(driver, file, units),
+        Request::StopUnits(units) => uncore::stop(driver, file, units),
+        Request::ReadUnit(unit) => uncore::read(driver, file, unit, buffer),
     }
 }

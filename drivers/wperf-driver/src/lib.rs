@@ -9,9 +9,10 @@
 //! | `sampler` | one core: its interrupt routine, its ring, who is woken |
 //! | `sampling` | the calls that sample |
 //! | `backend` | hardware or software, as the core has it |
+//! | `uncore` | units that belong to no core: found, held, counted |
 //! | `tracing` | what its events belong to |
 //!
-//! Nothing of the PMU is touched while nobody holds a core.
+//! Nothing of a PMU is touched while nobody holds its core or unit, but for asking it once what it has.
 #![no_std]
 #![forbid(unsafe_code)]
 #![deny(
@@ -30,6 +31,7 @@ mod sampler;
 mod sampling;
 mod session;
 mod tracing;
+mod uncore;
 
 use control::Control;
 use core_state::CoreState;
@@ -45,6 +47,7 @@ use kernel::{Result, utf16};
 use session::File;
 use trace::cold;
 use tracing::LIFE;
+use uncore::Units;
 
 /// Tag of the driver's pool: `Wprf`.
 const TAG: PoolTag = PoolTag::new(*b"Wprf");
@@ -53,6 +56,7 @@ const TAG: PoolTag = PoolTag::new(*b"Wprf");
 pub struct WperfDriver {
     /// The profile hook keeps them, too, while there is one.
     cores: PoolArc<PerCpu<CoreState>>,
+    units: Units,
     /// Whoever holds it may change who holds a core and what a core does.
     control: Mutex<Control>,
     /// Last to go: everything else may have events. A driver that cannot record works all the same.
@@ -70,11 +74,13 @@ impl Driver for WperfDriver {
     fn try_new(_: DeviceRef<'_>) -> Result<Self> {
         let recorder = tracing::begin();
         let cores = PoolArc::try_new(TAG, PerCpu::try_new(TAG, |_| Ok(CoreState::new()))?)?;
+        let units = Units::find(&cores)?;
         let holders = PoolBox::try_from_fn(TAG, cores.count(), |_| Ok(None))?;
         let control = Mutex::try_new(TAG, Control::new(holders))?;
         cold!(Information, LIFE, "started", cores: usize = cores.count());
         Ok(Self {
             cores,
+            units,
             control,
             recorder,
         })
@@ -97,5 +103,6 @@ impl Driver for WperfDriver {
 
     fn cleanup(&self, file: &File) {
         control::cleanup(self, file);
+        uncore::cleanup(self, file);
     }
 }

@@ -55,11 +55,11 @@ pub(crate) fn version(buffer: &mut Buffer<'_>) -> Result<()> {
 }
 
 /// A number of things as the contract carries it.
-fn count(things: usize) -> u32 {
+pub(crate) fn count(things: usize) -> u32 {
     u32::try_from(things).unwrap_or(u32::MAX)
 }
 
-const fn bytes_of<T>() -> u32 {
+pub(crate) const fn bytes_of<T>() -> u32 {
     #[expect(
         clippy::cast_possible_truncation,
         reason = "records have a few dozen bytes"

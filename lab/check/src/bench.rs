@@ -3,6 +3,8 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
+use lab_devices::Devices;
+use lab_devices::platform::Kind;
 use lab_dock::Options;
 use lab_ntos::{
     Client, DeviceNode, Distribution, Driver, DriverFile, FileId, Guard, LoadError, Loaded,
@@ -482,6 +484,11 @@ impl<'a> Bench<'a> {
     }
 }
 
+/// Devices by the names of their kinds; names of none are passed over.
+fn devices(names: &[String]) -> Devices {
+    names.iter().flat_map(|name| Kind::by_name(name)).collect()
+}
+
 /// A machine as a case wants it.
 ///
 /// Errors: no memory for it.
@@ -491,6 +498,7 @@ pub fn machine(case: &Case) -> Result<Box<Machine>, lab_dock::DockError> {
         seed: case.seed,
         hang_limit: HANG_LIMIT,
         host_threads: usize::from(case.host_threads),
+        devices: devices(&case.devices),
         guard: if case.guard_front {
             Guard::Front
         } else {

@@ -36,6 +36,9 @@ pub struct Case {
     /// Whether pool blocks begin behind a guard page, instead of ending before one.
     #[serde(default)]
     pub guard_front: bool,
+    /// Devices that the machine has, by their kinds, one as often as there are such devices.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub devices: Vec<String>,
 }
 
 fn one() -> u16 {
@@ -157,6 +160,9 @@ pub enum CaseError {
         /// How many processors there are.
         cpus: u16,
     },
+    /// There is no such device.
+    #[error("there is no device `{0}`")]
+    Device(String),
     /// It would end before it had done anything.
     #[error("it runs nothing: {0}")]
     Nothing(&'static str),
@@ -200,6 +206,7 @@ impl Case {
             event: None,
             host_threads: 1,
             guard_front: false,
+            devices: Vec::new(),
         }
     }
 
@@ -218,6 +225,10 @@ impl Case {
                 threads: self.host_threads,
                 cpus: self.cpus,
             });
+        }
+        let known = |name: &&String| lab_devices::platform::Kind::by_name(name).is_some();
+        if let Some(unknown) = self.devices.iter().find(|name| !known(name)) {
+            return Err(CaseError::Device(unknown.clone()));
         }
         if self.fail.len() > 2 {
             return Err(CaseError::Fail(self.fail.len()));
@@ -268,6 +279,9 @@ impl Case {
         if self.guard_front {
             words.push("guard pages in front".to_owned());
         }
+        if !self.devices.is_empty() {
+            words.push(self.devices.join(" and "));
+        }
         if self.host_threads > 1 {
             words.push(format!("{} host threads", self.host_threads));
         }
@@ -287,6 +301,7 @@ mod tests {
             fail: vec![3, 9],
             point: Some(4),
             event: Some(Interruption::Interrupt(0x51)),
+            devices: vec!["dmc620".to_owned()],
             ..Case::of("load-unload")
         };
         let text = serde_json::to_string(&case).expect("plain data");
@@ -308,6 +323,10 @@ mod tests {
             },
             Case {
                 cpus: 2049,
+                ..good.clone()
+            },
+            Case {
+                devices: vec!["cspmu".to_owned(), "dmc-9000".to_owned()],
                 ..good.clone()
             },
             Case {

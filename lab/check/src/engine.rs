@@ -43,6 +43,8 @@ pub struct Request {
     pub budget: Duration,
     /// Seed of the check.
     pub seed: u64,
+    /// Devices that machines have, by their kinds.
+    pub devices: Vec<String>,
     /// Workers at once.
     pub workers: usize,
     /// How long a worker may be silent over one case.
@@ -349,8 +351,9 @@ impl Conductor<'_> {
         }
     }
 
-    fn submit(&mut self, case: Case, confirms: Option<usize>) {
+    fn submit(&mut self, mut case: Case, confirms: Option<usize>) {
         self.under_way += 1;
+        case.devices.clone_from(&self.request.devices);
         self.queue.put(Task { case, confirms });
     }
 

@@ -74,6 +74,8 @@ pub struct Settings {
     pub driver: PathBuf,
     /// Whether it confines itself.
     pub confine: bool,
+    /// Devices of the machine that the driver is loaded into first, by their kinds.
+    pub devices: Vec<String>,
 }
 
 /// Works until there are no more jobs.
@@ -89,7 +91,7 @@ pub fn serve(settings: &Settings, jobs: impl BufRead, mut out: impl Write) -> st
     } else {
         Confinement::off()
     };
-    let ready = ready(&read, confinement);
+    let ready = ready(&read, confinement, &settings.devices);
     say(&mut out, &Said::Ready(Box::new(ready.clone())))?;
     for line in jobs.lines() {
         let said = match serde_json::from_str(&line?) {
@@ -121,9 +123,12 @@ fn words(error: &dyn std::error::Error) -> String {
 }
 
 /// Loads the driver once, to see what it offers.
-fn ready(read: &Read, confinement: Confinement) -> Ready {
+fn ready(read: &Read, confinement: Confinement, devices: &[String]) -> Ready {
     let image = read.driver.loader.image();
-    let case = Case::of("load-unload");
+    let case = Case {
+        devices: devices.to_vec(),
+        ..Case::of("load-unload")
+    };
     let nothing = Interface::default();
     let mut interface = None;
     let survey = on_bench(read, &nothing, &case, |bench| {

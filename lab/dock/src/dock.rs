@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use lab_devices::{HostPerf, Model, NoPmu, Registers, VirtualPmu};
+use lab_devices::{Devices, HostPerf, Model, NoPmu, Platform, Registers, VirtualPmu};
 use lab_ntos::{
     ClockKind, Config, Driver, DriverFile, Guard, LoadError, Loaded, Machine, MachineError,
     PoolLevel, Stopped,
@@ -33,6 +33,8 @@ pub struct Options {
     pub counters_taken: u64,
     /// What they count.
     pub pmu: PmuSource,
+    /// Devices with registers in memory.
+    pub devices: Devices,
     /// Which time the machine lives in.
     pub clock: ClockKind,
     /// Processor time that the driver may run without giving control back.
@@ -56,6 +58,7 @@ impl Default for Options {
             counters: 4,
             counters_taken: 0,
             pmu: PmuSource::Model,
+            devices: Devices::NONE,
             clock: ClockKind::Virtual,
             hang_limit: Duration::from_secs(10),
             patch: true,
@@ -124,6 +127,7 @@ impl Options {
             host_threads: self.host_threads,
             seed: self.seed,
             devices,
+            platform: Platform::new(self.devices),
             debug_print: Box::new(debug_print),
             ..Config::default()
         };

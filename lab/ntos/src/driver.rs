@@ -401,11 +401,14 @@ impl Machine {
             let what = format!("{} bytes of a section mapped at {address:#x}", view.len());
             add(RuleId::MappingLeft, what, *site);
         }
-        for (address, (len, site)) in &resources.mappings {
+        for (address, mapping) in &resources.mappings {
             add(
                 RuleId::MappingLeft,
-                format!("{len} bytes of device memory mapped at {address:#x}"),
-                *site,
+                format!(
+                    "{} bytes of {} mapped at {address:#x}",
+                    mapping.len, mapping.device
+                ),
+                mapping.site,
             );
         }
         for (kind, _, site) in resources.all_held() {
@@ -473,6 +476,7 @@ impl Machine {
             timers: self.timers.borrow().set_timers().len(),
             modules: self.modules.borrow().len(),
             strings: self.resources.borrow().strings.len(),
+            mappings: self.resources.borrow().mappings.len(),
         }
     }
 }
@@ -492,6 +496,8 @@ pub struct Footprint {
     pub modules: usize,
     /// Kept names.
     pub strings: usize,
+    /// Device memory that is mapped.
+    pub mappings: usize,
 }
 
 fn is_kernel(dll: &str) -> bool {

@@ -239,6 +239,10 @@ impl Machine {
         if !in_call {
             return false;
         }
+        if vector == PAGE_FAULT && in_driver && self.access_device(address, context) {
+            self.behind_emulated(&mut context.gregs);
+            return true;
+        }
         if rip == asm::refused as *const () as u64 {
             context.gregs[libc::REG_RIP as usize] = self.refused.get().cast_signed();
             let capture = Capture {
@@ -507,6 +511,11 @@ impl Machine {
                 format!("{kind} of an IRP at {address:#x} that was completed or freed"),
             );
         }
+        if !capture.in_host
+            && let Some(words) = self.device_access_words(registers.rip, address)
+        {
+            return (RuleId::HostFault, at_address, words);
+        }
         if address < 0x1_0000 {
             return (
                 RuleId::NullPointer,
@@ -617,7 +626,7 @@ fn access_name(error: i64) -> &'static str {
     }
 }
 
-fn registers_of(context: &libc::mcontext_t) -> Registers {
+pub(crate) fn registers_of(context: &libc::mcontext_t) -> Registers {
     let gregs = &context.gregs;
     let mut registers = Registers {
         rip: gregs[libc::REG_RIP as usize].cast_unsigned(),

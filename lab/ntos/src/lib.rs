@@ -8,6 +8,7 @@
 //! - running code: `asm`, `layout`, `fiber`, `thunk`, `cpu`, `sched`
 //! - time and waiting: `clock`, `timer`, `dpc`, `interrupt`, `wait`, `affinity`, `latency`
 //! - at one instruction: `step`
+//! - devices with registers in memory: `io_space`
 //! - memory and objects: `memory`, `pool`, `paged`, `buffers`, `user`, `mdl`, `object`, `process`, `security`, `registry`, `resources`
 //! - event tracing: `etw`
 //! - locks: `locks`, `locks::order`
@@ -41,6 +42,7 @@ mod gate;
 mod guest;
 mod integrity;
 mod interrupt;
+mod io_space;
 mod irp;
 mod kernel_lock;
 mod latency;

@@ -5,7 +5,7 @@ use std::collections::{HashMap, VecDeque};
 use std::time::Duration;
 
 use elsa::FrozenVec;
-use lab_devices::{NoPmu, Registers};
+use lab_devices::{NoPmu, Platform, Registers};
 use nt::ke::KIRQL;
 
 use crate::buffers::Buffers;
@@ -64,6 +64,8 @@ pub struct Config {
     pub seed: u64,
     /// What its processors' model-specific registers are.
     pub devices: Box<dyn Registers>,
+    /// Devices with registers in memory, and how firmware describes them.
+    pub platform: Platform,
     /// Where `DbgPrint` goes.
     pub debug_print: Box<dyn Fn(&str)>,
 }
@@ -82,6 +84,7 @@ impl Default for Config {
             host_threads: 1,
             seed: 0,
             devices: Box::new(NoPmu),
+            platform: Platform::default(),
             debug_print: Box::new(|_| {}),
         }
     }
@@ -162,6 +165,7 @@ pub struct Machine {
     /// The system cancel spin lock, where drivers can't see it.
     pub(crate) cancel_lock: Box<Cell<usize>>,
     pub(crate) devices: Box<dyn Registers>,
+    pub(crate) platform: Platform,
     /// What the host's processor says of itself, by leaf and subleaf.
     pub(crate) host_cpuid: RefCell<HashMap<(u32, u32), [u32; 4]>>,
     pub(crate) patch: bool,
@@ -256,6 +260,7 @@ impl Machine {
             shares_page: Cell::new(false),
             cancel_lock: Box::default(),
             devices: config.devices,
+            platform: config.platform,
             host_cpuid: RefCell::default(),
             patch: config.patch,
             refused: Cell::new(0),
@@ -268,6 +273,7 @@ impl Machine {
             fallible: Cell::new(0),
             fail_at: Cell::new([None; 2]),
         });
+        machine.describe_devices();
         machine
             .process(SYSTEM_PROCESS)
             .map_err(MachineError::Threads)?;

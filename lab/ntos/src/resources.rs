@@ -10,6 +10,7 @@ use crate::exports::ex::callback::Callbacks;
 use crate::exports::ex::resource::Lock;
 use crate::exports::po::PowerRequest;
 use crate::exports::remlock::RemoveLock;
+use crate::io_space::IoMapping;
 use crate::registry::Registry;
 
 /// A work item.
@@ -104,8 +105,8 @@ pub(crate) struct Resources {
     pub(crate) reservations: BTreeMap<u64, Reservation>,
     /// MDLs the driver allocated.
     pub(crate) mdls: HashMap<u64, u64>,
-    /// Device memory the driver mapped: address → (length, site).
-    pub(crate) mappings: HashMap<u64, (usize, u64)>,
+    /// Device memory the driver mapped, by where it is.
+    pub(crate) mappings: BTreeMap<u64, IoMapping>,
     /// Strings of the kernel's objects, by the object they belong to.
     pub(crate) strings: Vec<Box<[u16]>>,
     /// Devices that asked for an `IRP_MJ_SHUTDOWN`.

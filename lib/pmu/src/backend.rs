@@ -1,10 +1,13 @@
 //! Registers of a PMU, behind small traits.
 //!
-//! [`Pmu`] is what the run of a core needs; [`x86`], [`arm`] and [`software`] give it over a trait
-//! of registers each. Whoever implements those (the driver's kernel, a fake) sees only registers of
+//! [`Pmu`] is what the run of a core, or of an uncore unit, needs; [`x86`], [`arm`] and [`software`],
+//! and [`dsu`], [`dmc620`] and [`coresight`], give it over a trait of registers each. Whoever implements those (the driver's kernel, a fake) sees only registers of
 //! the PMU: nothing else can be named.
 
 pub mod arm;
+pub mod coresight;
+pub mod dmc620;
+pub mod dsu;
 pub mod software;
 pub mod x86;
 
@@ -15,7 +18,8 @@ use wperf_abi::{EventCode, EventFilter};
 ///
 /// All calls between [`begin`](Self::begin) and [`end`](Self::end) come from the same core.
 pub trait Pmu {
-    /// Fixed counters that somebody else has running; they must be left alone.
+    /// Counters that somebody else has running; they must be left alone. Of cores only the fixed ones:
+    /// the system lends the others.
     fn busy(&mut self) -> SlotSet;
 
     /// Lets own counters count at all, and remembers how things were.
@@ -41,6 +45,14 @@ pub trait Pmu {
 
     /// Bits of the value that count.
     fn mask(&self, slot: Slot) -> u64;
+}
+
+/// A page of 32-bit registers in memory.
+pub trait MappedRegisters {
+    /// Reads the register at an offset. Units: bytes.
+    fn read(&mut self, offset: u32) -> u32;
+    /// Writes the register at an offset. Units: bytes.
+    fn write(&mut self, offset: u32, value: u32);
 }
 
 /// A [`Pmu`] whose counters can interrupt when they overflow.

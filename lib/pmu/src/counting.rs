@@ -83,10 +83,16 @@ impl<S: Deref<Target = [ScheduledEvent]> + DerefMut> Core<S> {
     /// Whether the core must be looked at now and then: to rotate, or before a counter wraps.
     #[must_use]
     pub fn needs_ticks(&self, model: &Model) -> bool {
+        self.needs_ticks_with(|slot| model.bits(slot))
+    }
+
+    /// The same, where the widths of counters come from elsewhere. Units: bits.
+    #[must_use]
+    pub fn needs_ticks_with(&self, bits: impl Fn(Slot) -> u8) -> bool {
         self.run.as_ref().is_some_and(|run| {
             let is_narrow = |event: &ScheduledEvent| match event.place {
                 Place::Nowhere => false,
-                Place::Always(slot) | Place::Window(_, slot) => model.bits(slot) < 64,
+                Place::Always(slot) | Place::Window(_, slot) => bits(slot) < 64,
             };
             run.windows > 1 || run.events.iter().any(is_narrow)
         })

@@ -6,6 +6,7 @@
 //! - [`Ownership`]: who holds which core.
 //! - [`Sampler`], [`Ring`]: counters that interrupt, and the samples on their way to a reader.
 //! - [`Durations`]: how long something took, every time.
+//! - [`uncore`]: PMUs that belong to no core: what they have, and where firmware says they are.
 //! - [`backend`]: registers behind small traits, each with a fake that is stricter than hardware.
 //!
 //! Nothing here allocates: storage comes from the caller.
@@ -24,6 +25,7 @@ mod ring;
 mod sampling;
 mod schedule;
 mod slot;
+pub mod uncore;
 
 pub use counting::{Core, Totals};
 pub use durations::Durations;
@@ -33,3 +35,4 @@ pub use ring::{RawSample, Ring, RingCounts, RingPlace};
 pub use sampling::{Interrupted, Sampler, Served, Source, place_sources};
 pub use schedule::{Free, Place, Schedule, ScheduleError, ScheduledEvent, schedule};
 pub use slot::{Slot, SlotSet};
+pub use uncore::{CoreSightModel, DsuModel, UnitModel};

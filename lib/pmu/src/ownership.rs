@@ -1,4 +1,4 @@
-//! Who holds which core.
+//! Who holds which core, or which uncore unit: a table for each, and one for the numbers of sessions.
 //!
 //! A [`Session`] belongs to one open handle and remembers which cores it was given; the table knows
 //! who holds each core now. Where the two differ, the core was taken by force, and the session is
@@ -45,6 +45,15 @@ impl Session {
     #[must_use]
     pub const fn id(&self) -> SessionId {
         self.id
+    }
+
+    /// The same session with another table: of units, when this one is of cores. It was given nothing there yet.
+    #[must_use]
+    pub const fn elsewhere(&self) -> Self {
+        Self {
+            id: self.id,
+            given: [0; MAX_CORES / 64],
+        }
     }
 
     fn was_given(&self, core: u32) -> bool {

@@ -41,6 +41,33 @@ impl SlotSet {
         Self { general, fixed }
     }
 
+    /// The counters of both sets.
+    #[must_use]
+    pub const fn with(self, other: Self) -> Self {
+        Self {
+            general: self.general | other.general,
+            fixed: self.fixed | other.fixed,
+        }
+    }
+
+    /// The counters that are in this set and in the other.
+    #[must_use]
+    pub const fn within(self, other: Self) -> Self {
+        Self {
+            general: self.general & other.general,
+            fixed: self.fixed & other.fixed,
+        }
+    }
+
+    /// The counters that are not in the other set.
+    #[must_use]
+    pub const fn without(self, other: Self) -> Self {
+        Self {
+            general: self.general & !other.general,
+            fixed: self.fixed & !other.fixed,
+        }
+    }
+
     /// Whether there is no counter in it.
     #[must_use]
     pub const fn is_empty(self) -> bool {
@@ -71,6 +98,16 @@ impl SlotSet {
             Slot::General(index) if index < 64 => self.general &= !(1 << index),
             Slot::Fixed(index) if index < 32 => self.fixed &= !(1 << index),
             _ => {}
+        }
+    }
+
+    /// A counter in it, fixed ones first, then by number.
+    #[must_use]
+    pub fn first_counter(self) -> Option<Slot> {
+        let index = u8::try_from(self.fixed.trailing_zeros()).ok()?;
+        match self.fixed {
+            0 => self.first_general(),
+            _ => Some(Slot::Fixed(index)),
         }
     }
 

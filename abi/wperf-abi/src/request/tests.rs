@@ -74,6 +74,55 @@ fn a_core_that_does_not_exist_is_refused_wherever_it_is_named() {
 }
 
 #[test]
+fn calls_about_units_are_checked_against_the_number_of_units() {
+    let error = RequestError::Field {
+        field: "core",
+        value: 2,
+    };
+    for ioctl in [
+        Ioctl::ReleaseUnits,
+        Ioctl::ResetUnits,
+        Ioctl::StartUnits,
+        Ioctl::StopUnits,
+    ] {
+        let input = encode_core_set(&[0, 2]);
+        assert_eq!(Request::parse(ioctl, &input, 2).unwrap_err(), error);
+        assert!(Request::parse(ioctl, &input, 3).is_ok());
+        assert!(Request::parse(ioctl, &encode_core_set(&[0]), 0).is_err());
+    }
+    for ioctl in [
+        Ioctl::ReadUnit,
+        Ioctl::QueryUnitEvents,
+        Ioctl::QueryUnitTimes,
+    ] {
+        let input = OneCore {
+            core: 2,
+            reserved: 0,
+        };
+        assert_eq!(
+            Request::parse(ioctl, input.as_bytes(), 2).unwrap_err(),
+            error
+        );
+    }
+}
+
+#[test]
+fn a_unit_has_no_modes_to_filter_by() {
+    let mut filtered = event(0x12, 0);
+    filtered.filter = EventFilter::EXCLUDE_KERNEL;
+    let error = RequestError::Field {
+        field: "filter",
+        value: 2,
+    };
+    let input = encode_assign(&[0], &[event(0x12, 0), filtered], 0);
+    assert_eq!(
+        Request::parse(Ioctl::AssignUnits, &input, 1).unwrap_err(),
+        error
+    );
+    assert!(Request::parse(Ioctl::Assign, &input, 1).is_ok());
+}
+
+#[test]
 fn a_count_that_disagrees_with_the_length_is_refused() {
     let mut input = encode_core_set(&[1]);
     input.push(0);

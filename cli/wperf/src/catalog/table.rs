@@ -57,6 +57,15 @@ pub(super) struct ProductRow {
     pub(super) architecture: String,
 }
 
+/// One event of an uncore unit.
+#[derive(Clone, Debug, Deserialize)]
+pub(super) struct UncoreRow {
+    pub(super) class: String,
+    #[serde(deserialize_with = "hexadecimal")]
+    pub(super) code: u32,
+    pub(super) name: String,
+}
+
 fn hexadecimal<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u32, D::Error> {
     let text = String::deserialize(deserializer)?;
     let digits = text.strip_prefix("0x").unwrap_or(&text);
@@ -99,6 +108,13 @@ fn rows<T: DeserializeOwned>(files: &[&str]) -> Vec<T> {
         .flat_map(|file| csv::Reader::from_reader(file.as_bytes()).into_deserialize())
         .collect::<Result<_, _>>()
         .expect("the data files are well-formed")
+}
+
+static UNCORE: LazyLock<Vec<UncoreRow>> =
+    LazyLock::new(|| rows(&[include_str!("../../data/uncore-events.csv")]));
+
+pub(super) fn uncore() -> &'static [UncoreRow] {
+    &UNCORE
 }
 
 pub(super) fn events() -> &'static [EventRow] {

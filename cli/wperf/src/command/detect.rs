@@ -9,6 +9,7 @@ use crate::{
         output::Console,
         table::{Cell, Table},
     },
+    uncore,
 };
 use serde_json::json;
 use wperf_abi::CLIENT_PATH;
@@ -36,6 +37,9 @@ pub fn run(options: &Options, console: &mut Console<'_>, world: &World<'_>) -> R
             kinds.join(", ")
         )),
     ]);
+    for unit in uncore::query(&mut opened.client)? {
+        table.push(vec![Cell::text(&unit.name), Cell::text(unit.describe())]);
+    }
     console.answer(&table.to_text())?;
     console.json(&json!({ "Devices": table.to_json() }), options)
 }

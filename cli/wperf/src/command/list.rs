@@ -1,14 +1,16 @@
 //! `list`: what can be named.
 
-use super::{World, catalog_of};
+use super::{World, catalog_of, extra_of};
 use crate::{
-    catalog::{Architecture, Catalog, Metric, Origin},
+    catalog::{self, Architecture, Catalog, Metric, Origin},
     failure::Result,
+    grammar::extra::ExtraEvent,
     options::{Options, Verbosity},
     report::{
         output::Console,
         table::{Cell, Table},
     },
+    uncore::{Unit, UnitMetric},
 };
 use serde_json::json;
 
@@ -18,8 +20,11 @@ use serde_json::json;
 pub fn run(options: &Options, console: &mut Console<'_>, world: &World<'_>) -> Result<()> {
     let catalog = catalog_of(options, &world.product()?)?;
     let is_verbose = options.verbosity == Verbosity::Verbose;
-    let events = event_table(&catalog);
-    let metrics = metric_table(&catalog, is_verbose);
+    let mut events = event_table(&catalog);
+    let units = world.units()?;
+    add_unit_events(&mut events, &units, &extra_of(options)?);
+    let mut metrics = metric_table(&catalog, is_verbose);
+    add_unit_metrics(&mut metrics, &units, is_verbose);
     let groups = group_table(&catalog);
     let product = catalog.product().name();
     let title = format!("List of predefined events of {product}");
@@ -63,6 +68,46 @@ fn event_table(catalog: &Catalog) -> Table {
         ]);
     }
     table
+}
+
+/// The events of the classes that there are units of, as `-e` takes them.
+fn add_unit_events(table: &mut Table, units: &[Unit], extra: &[ExtraEvent]) {
+    let mut classes: Vec<_> = units.iter().flat_map(Unit::classes).collect();
+    classes.sort_unstable();
+    classes.dedup();
+    for class in classes {
+        let word = class.word();
+        let own = extra.iter().filter(|event| event.class == class);
+        let own = own.map(|event| (event.code, event.name.as_str(), "*"));
+        let known = catalog::uncore::events(class).map(|(code, name)| (code, name, ""));
+        for (code, name, mark) in own.chain(known) {
+            table.push(vec![
+                Cell::text(format!("/{word}/{name}")),
+                Cell::text(format!("{code:#06x}")),
+                Cell::text(format!("[{word} PMU event{mark}]")),
+            ]);
+        }
+    }
+}
+
+fn add_unit_metrics(table: &mut Table, units: &[Unit], is_verbose: bool) {
+    for (_, name, class, events) in UnitMetric::ALL {
+        if !units.iter().any(|unit| unit.classes().contains(&class)) {
+            continue;
+        }
+        let events: Vec<String> = events
+            .iter()
+            .map(|event| format!("/{}/{event}", class.word()))
+            .collect();
+        let mut row = vec![
+            Cell::text(name),
+            Cell::text(format!("{{{}}}", events.join(","))),
+        ];
+        if is_verbose {
+            row.extend([Cell::text(String::new()), Cell::text(String::new())]);
+        }
+        table.push(row);
+    }
 }
 
 fn metric_table(catalog: &Catalog, is_verbose: bool) -> Table {

@@ -11,7 +11,8 @@ use crate::{
         output::Console,
         table::{Cell, Table},
     },
-    session::{Session, Take},
+    session::{Driver, Session, Take},
+    uncore,
     wait::wait,
 };
 use jiff::tz::TimeZone;
@@ -48,7 +49,7 @@ pub fn run(options: &Options, console: &mut Console<'_>, world: &World<'_>) -> R
     console.progress(&format!("{} released", cores_text(&cores)))
 }
 
-/// Runs `status`: prints who holds which cores.
+/// Runs `status`: prints who holds which cores and units.
 ///
 /// Errors: the driver's.
 pub fn status(options: &Options, console: &mut Console<'_>, world: &World<'_>) -> Result<()> {
@@ -57,9 +58,43 @@ pub fn status(options: &Options, console: &mut Console<'_>, world: &World<'_>) -
     let cores = cores_of(options, &Machine::query(driver)?)?;
     let mut records = driver.query_ownership()?;
     records.retain(|record| cores.contains(&record.core));
-    let table = status_table(&records, process::name, &TimeZone::system());
+    let mut table = status_table(&records, process::name, &TimeZone::system());
+    add_units(&mut table, driver)?;
     console.answer(&table.to_text())?;
     console.json(&json!({ "Ownership": table.to_json() }), options)
+}
+
+/// One row per uncore unit.
+fn add_units(table: &mut Table, driver: &mut Driver) -> Result<()> {
+    let units = uncore::query(driver)?;
+    if units.is_empty() {
+        return Ok(());
+    }
+    let records = driver.query_unit_ownership()?;
+    for (unit, record) in units.iter().zip(&records) {
+        table.push(status_row(
+            &unit.name,
+            record,
+            process::name,
+            &TimeZone::system(),
+        ));
+    }
+    Ok(())
+}
+
+fn status_row(
+    what: &str,
+    record: &CoreOwnership,
+    name_of: impl Fn(u32) -> Option<String>,
+    zone: &TimeZone,
+) -> Vec<Cell> {
+    let mut row = vec![Cell::text(what), Cell::text(state_text(record.holding))];
+    if record.holding != Holding::IDLE {
+        let name = name_of(record.pid);
+        row.push(Cell::text(process_text(record.pid, name.as_deref())));
+        row.push(Cell::text(since_text(record.since, zone)));
+    }
+    row
 }
 
 /// One row per run of neighbouring cores in the same hands.
@@ -73,16 +108,7 @@ fn status_table(
         |a: &CoreOwnership, b: &CoreOwnership| (a.holding, a.session) == (b.holding, b.session);
     for run in records.chunk_by(same) {
         let cores: Vec<u32> = run.iter().map(|record| record.core).collect();
-        let mut row = vec![
-            Cell::text(ranges(&cores)),
-            Cell::text(state_text(run[0].holding)),
-        ];
-        if run[0].holding != Holding::IDLE {
-            let name = name_of(run[0].pid);
-            row.push(Cell::text(process_text(run[0].pid, name.as_deref())));
-            row.push(Cell::text(since_text(run[0].since, zone)));
-        }
-        table.push(row);
+        table.push(status_row(&ranges(&cores), &run[0], &name_of, zone));
     }
     table
 }

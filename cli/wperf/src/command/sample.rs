@@ -2,10 +2,7 @@
 
 mod run;
 
-use super::{
-    World, attach, catalog_of, cores_of, idle_core, refuse_uncore, start_program,
-    warn_of_differences,
-};
+use super::{World, attach, catalog_of, cores_of, idle_core, start_program, warn_of_differences};
 use crate::{
     catalog::{Architecture, Catalog},
     device::Host,
@@ -82,7 +79,11 @@ pub fn record(options: &Options, console: &mut Console<'_>, world: &World<'_>) -
 
 /// The events asked for; finds what needs no driver to be found wrong.
 fn check(options: &Options, console: &mut Console<'_>) -> Result<Vec<SampledSpec>> {
-    refuse_uncore(options)?;
+    if let Some(channel) = options.dmc {
+        return Err(Failure::usage(format!(
+            "--dmc {channel}: uncore units do not sample"
+        )));
+    }
     if options.events.is_empty() {
         return Err(Failure::usage("no event specified"));
     }

@@ -1,24 +1,29 @@
 //! `stat`: counts.
 
+mod hold;
+
+use self::hold::{Hold, Readings, Routines};
 use super::{
-    World, catalog_of, cores_of, idle_core, period_of, plan_of, refuse_uncore, start_program,
-    warn_of_differences,
+    World, catalog_of, cores_of, counts_cores, idle_core, period_of, plan_of, start_program,
+    unit_plan_of, warn_of_differences,
 };
 use crate::{
-    catalog::Product,
+    catalog::{Catalog, Product},
     device::Host,
     failure::{Failure, Result},
     machine::Machine,
     options::Options,
-    plan::Plan,
+    plan::{Counters, Plan},
     program::{self, Program},
     report::{
         csv::{self, Timeline},
         output::Console,
         progress,
         stat::{Setup, StatReport},
+        uncore::UncoreReport,
     },
-    session::{Reading, Session, Take},
+    session::{Driver, Session, Take},
+    uncore::UnitSession,
     wait::{End, wait},
 };
 use jiff::Zoned;
@@ -31,9 +36,52 @@ const DEFAULT_INTERVAL: Duration = Duration::from_secs(60);
 
 /// Runs `stat`.
 ///
-/// Errors: anything on the way; a count that lost its cores is not printed.
+/// Errors: anything on the way; a count that lost its cores or units is not printed.
 pub fn run(options: &Options, console: &mut Console<'_>, world: &World<'_>) -> Result<()> {
-    refuse_uncore(options)?;
+    check(options)?;
+    let mut opened = world.open(options)?;
+    if let Some(about) = opened.host.describe() {
+        console.detail(&about)?;
+    }
+    let driver = &mut opened.client;
+    let machine = Machine::query(driver)?;
+    let units = unit_plan_of(options, driver)?;
+    let counts_cores = counts_cores(options)?;
+    let cores = cores_to_use(options, &machine, driver, counts_cores, console)?;
+    let product = machine.product(cores.first().copied().unwrap_or(0), opened.host.as_ref());
+    let take = if options.force {
+        Take::Forced
+    } else {
+        Take::Free
+    };
+    let period_ms = period_of(options, &machine, console)?;
+    let (hold, plan, multiplexed) = if counts_cores {
+        warn_of_differences(&machine, &cores, console)?;
+        let unplanned = check_plan(options, driver, &machine, &product, cores[0])?;
+        let units = UnitSession::acquire(driver, units, take, period_ms)?;
+        let session = Session::acquire(driver, &cores, take)?;
+        let (session, plan, multiplexed) = unplanned.assign(options, session, period_ms)?;
+        (Hold::cores(session, units), plan, multiplexed)
+    } else {
+        let units = UnitSession::acquire(driver, units, take, period_ms)?;
+        (Hold::units_only(driver, units), Plan::default(), false)
+    };
+    let setup = setup(options, &machine, &product, multiplexed);
+    let mut count = Count {
+        options,
+        world,
+        plan: &plan,
+        setup,
+        cores,
+        hold,
+        host: opened.host.as_mut(),
+        program: None,
+    };
+    count.run(console)
+}
+
+/// What can be seen to be wrong without the driver.
+fn check(options: &Options) -> Result<()> {
     if options.events.is_empty() && options.metrics.is_empty() {
         return Err(Failure::usage("no event specified"));
     }
@@ -45,57 +93,69 @@ pub fn run(options: &Options, console: &mut Console<'_>, world: &World<'_>) -> R
             "--gapless and -i contradict each other: there is no pause",
         ));
     }
-    let mut opened = world.open(options)?;
-    if let Some(about) = opened.host.describe() {
-        console.detail(&about)?;
+    Ok(())
+}
+
+/// The cores that are counted, or that the program runs on; none for units alone.
+fn cores_to_use(
+    options: &Options,
+    machine: &Machine,
+    driver: &mut Driver,
+    counts_cores: bool,
+    console: &mut Console<'_>,
+) -> Result<Vec<u32>> {
+    match (options.program.is_empty(), counts_cores) {
+        (true, true) => return cores_of(options, machine),
+        (true, false) => return Ok(Vec::new()),
+        (false, _) => {}
     }
-    let driver = &mut opened.client;
-    let machine = Machine::query(driver)?;
-    let cores = if options.program.is_empty() {
-        cores_of(options, &machine)?
-    } else {
-        let core = one_core(options, &machine, || idle_core(driver))?;
-        if options.cores.is_none() {
-            console.progress(&format!("no core named, the program runs on core {core}"))?;
-        }
-        vec![core]
-    };
-    let product = machine.product(cores[0], opened.host.as_ref());
-    warn_of_differences(&machine, &cores, console)?;
-    let catalog = catalog_of(options, &product)?;
-    let period_ms = period_of(options, &machine, console)?;
-    // What cannot be planned at all should not take the PMU from anybody.
-    let counters = machine.counters(
-        driver,
-        cores[0],
-        machine.core(cores[0]).counters_total.into(),
-    )?;
+    let core = one_core(options, machine, || idle_core(driver))?;
+    if options.cores.is_none() {
+        console.progress(&format!("no core named, the program runs on core {core}"))?;
+    }
+    Ok(vec![core])
+}
+
+/// Plans what is to be counted on cores with all their counters: what cannot be planned at all should not take the PMU
+/// from anybody.
+fn check_plan(
+    options: &Options,
+    driver: &mut Driver,
+    machine: &Machine,
+    product: &Product,
+    core: u32,
+) -> Result<CorePlan> {
+    let catalog = catalog_of(options, product)?;
+    let all = machine.core(core).counters_total.into();
+    let counters = machine.counters(driver, core, all)?;
     plan_of(options, &catalog, &counters)?;
-    let take = if options.force {
-        Take::Forced
-    } else {
-        Take::Free
-    };
-    let mut session = Session::acquire(driver, &cores, take)?;
-    let counters = counters.with_free(session.counters_free);
-    let plan = plan_of(options, &catalog, &counters)?;
-    let filter = if options.kernel {
-        EventFilter::NONE
-    } else {
-        EventFilter::EXCLUDE_KERNEL
-    };
-    let assigned = session.assign(&plan, filter, period_ms, &counters)?;
-    let setup = setup(options, &machine, &product, assigned.windows > 1);
-    let mut count = Count {
-        options,
-        world,
-        plan: &plan,
-        setup,
-        session,
-        host: opened.host.as_mut(),
-        program: None,
-    };
-    count.run(console)
+    Ok(CorePlan { catalog, counters })
+}
+
+/// What a plan for cores is made of.
+struct CorePlan {
+    catalog: Catalog,
+    counters: Counters,
+}
+
+impl CorePlan {
+    /// Plans for the counters that are free, and programs them; also whether events take turns.
+    fn assign<'d>(
+        self,
+        options: &Options,
+        mut session: Session<'d>,
+        period_ms: u32,
+    ) -> Result<(Session<'d>, Plan, bool)> {
+        let counters = self.counters.with_free(session.counters_free);
+        let plan = plan_of(options, &self.catalog, &counters)?;
+        let filter = if options.kernel {
+            EventFilter::NONE
+        } else {
+            EventFilter::EXCLUDE_KERNEL
+        };
+        let assigned = session.assign(&plan, filter, period_ms, &counters)?;
+        Ok((session, plan, assigned.windows > 1))
+    }
 }
 
 fn setup(options: &Options, machine: &Machine, product: &Product, multiplexed: bool) -> Setup {
@@ -128,9 +188,8 @@ type Push<'p> = dyn FnMut(&StatReport) -> Result<()> + 'p;
 #[derive(Default)]
 struct Before {
     elapsed: Duration,
-    readings: Vec<Reading>,
-    /// What the driver's routines have taken of the cores.
-    routines_ns: u64,
+    readings: Readings,
+    routines: Routines,
 }
 
 /// A count that is set up.
@@ -139,7 +198,9 @@ struct Count<'a, 'w> {
     world: &'a World<'w>,
     plan: &'a Plan,
     setup: Setup,
-    session: Session<'a>,
+    /// Where the program runs; those that are counted, if any is.
+    cores: Vec<u32>,
+    hold: Hold<'a>,
     host: &'a mut dyn Host,
     program: Option<Program>,
 }
@@ -163,13 +224,11 @@ impl Count<'_, '_> {
             true => Duration::ZERO,
             false => options.interval.unwrap_or(DEFAULT_INTERVAL),
         };
-        let path = csv::file_name(options, self.session.cores(), &Zoned::now());
-        let mut file = Timeline::create(path, self.setup.clone(), interval)?;
-        console.detail(&format!("timeline file: '{}'", file.path().display()))?;
+        let mut file = self.timeline_file(interval, console)?;
         let mut documents: Vec<Value> = Vec::new();
         let mut push = |report: &StatReport| {
             documents.push(report.to_json());
-            file.push(report)
+            file.as_mut().map_or(Ok(()), |file| file.push(report))
         };
         if options.gapless {
             self.counts_without_gaps(console, &mut push)?;
@@ -183,6 +242,26 @@ impl Count<'_, '_> {
             "count_timeline": documents.len(),
             "timeline": documents,
         }))
+    }
+
+    /// The CSV file, which is of cores.
+    fn timeline_file(
+        &self,
+        interval: Duration,
+        console: &mut Console<'_>,
+    ) -> Result<Option<Timeline>> {
+        if !self.hold.units().is_empty() {
+            console.warn(
+                "warning: counts of uncore units are in the JSON document, not in the CSV file",
+            )?;
+        }
+        if !self.hold.has_cores() {
+            return Ok(None);
+        }
+        let path = csv::file_name(self.options, &self.cores, &Zoned::now());
+        let file = Timeline::create(path, self.setup.clone(), interval)?;
+        console.detail(&format!("timeline file: '{}'", file.path().display()))?;
+        Ok(Some(file))
     }
 
     /// Counts begin at fixed times after the first: neither what is done between them nor a late end adds up.
@@ -222,13 +301,9 @@ impl Count<'_, '_> {
             let end = self.wait(console, "counting", start, Some(deadline))?;
             let is_last = self.is_last(number) || end != End::Deadline;
             if is_last {
-                self.session.stop()?;
+                self.hold.stop()?;
             }
-            let now = Before {
-                elapsed: start.elapsed(),
-                readings: self.session.read(self.plan)?,
-                routines_ns: self.session.routines_ns()?,
-            };
+            let now = self.now(start)?;
             let report = self.report(&before, &now, console)?;
             push(&report)?;
             if is_last {
@@ -251,7 +326,7 @@ impl Count<'_, '_> {
         if is_new {
             self.program = Some(self.spawn(console)?);
         }
-        self.session.start()?;
+        self.hold.start()?;
         let start = Instant::now();
         if let Some(program) = self.program.as_mut().filter(|_| is_new) {
             program.resume()?;
@@ -262,19 +337,23 @@ impl Count<'_, '_> {
     /// Counts once; the program starts with the first count.
     fn count(&mut self, console: &mut Console<'_>) -> Result<(StatReport, End)> {
         let before = Before {
-            routines_ns: self.session.routines_ns()?,
+            routines: self.hold.routines()?,
             ..Before::default()
         };
         let start = self.begin(console)?;
         let end = self.wait(console, "counting", start, self.options.timeout)?;
-        self.session.stop()?;
-        let now = Before {
-            elapsed: start.elapsed(),
-            readings: self.session.read(self.plan)?,
-            routines_ns: self.session.routines_ns()?,
-        };
+        self.hold.stop()?;
+        let now = self.now(start)?;
         console.progress("counting ... done")?;
         Ok((self.report(&before, &now, console)?, end))
+    }
+
+    fn now(&mut self, start: Instant) -> Result<Before> {
+        Ok(Before {
+            elapsed: start.elapsed(),
+            readings: self.hold.read(self.plan)?,
+            routines: self.hold.routines()?,
+        })
     }
 
     /// What was counted between two times.
@@ -284,20 +363,17 @@ impl Count<'_, '_> {
         now: &Before,
         console: &mut Console<'_>,
     ) -> Result<StatReport> {
-        let readings: Vec<Reading> = match before.readings.as_slice() {
-            [] => now.readings.clone(),
-            earlier => now
-                .readings
-                .iter()
-                .zip(earlier)
-                .map(|(n, e)| n.since(e))
-                .collect(),
-        };
+        let readings = now.readings.since(&before.readings);
         let elapsed = now.elapsed.saturating_sub(before.elapsed);
-        let mut report = StatReport::new(self.setup.clone(), self.plan, &readings, elapsed);
-        report.took(Duration::from_nanos(
-            now.routines_ns.saturating_sub(before.routines_ns),
-        ));
+        let mut report = StatReport::new(self.setup.clone(), self.plan, &readings.cores, elapsed);
+        let (was, is) = (before.routines, now.routines);
+        if self.hold.has_cores() {
+            report.took(is.cores.saturating_sub(was.cores));
+        }
+        if !self.hold.units().is_empty() {
+            report.units_took(is.units.saturating_sub(was.units));
+        }
+        report.uncore = UncoreReport::new(self.hold.units().plan(), &readings.units);
         for warning in &report.warnings {
             console.warn(warning)?;
         }
@@ -309,7 +385,7 @@ impl Count<'_, '_> {
             &self.options.program,
             self.options,
             self.world,
-            self.session.cores(),
+            &self.cores,
             self.host,
             console,
         )
@@ -321,7 +397,7 @@ impl Count<'_, '_> {
             return Ok(());
         };
         let status = program.end()?;
-        self.host.detach(self.session.cores()[0])?;
+        self.host.detach(self.cores[0])?;
         console.progress(&program::status_text(status))
     }
 
@@ -339,11 +415,11 @@ impl Count<'_, '_> {
         timeout: Option<Duration>,
     ) -> Result<End> {
         let bar = progress::bar(console, what, timeout);
-        let session = &mut self.session;
+        let hold = &mut self.hold;
         let child = self.program.as_mut().map(Program::child);
         let end = wait(&self.world.interrupts, start, timeout, child, |since| {
             progress::advance(&bar, since);
-            session.check_still_ours()
+            hold.check_still_ours()
         });
         bar.finish_and_clear();
         end

@@ -3,6 +3,7 @@
 use super::{World, catalog_of, cores_of, period_of, plan_of};
 use crate::{
     failure::Result,
+    grammar::events::Class,
     machine::{Machine, pmu_text},
     options::Options,
     plan::{self, Slot},
@@ -11,8 +12,10 @@ use crate::{
         table::{Cell, Table},
     },
     session,
+    uncore::{self, Unit},
 };
 use serde_json::json;
+use std::collections::HashSet;
 use wperf_abi::record::{CoreConfig, PmuKind, RoutineTimes};
 
 /// Runs `test`.
@@ -59,12 +62,18 @@ pub fn run(options: &Options, console: &mut Console<'_>, world: &World<'_>) -> R
         machine.head.period_min_ms.to_string(),
     );
     rows.cores(&machine);
+    let units = uncore::query(driver)?;
+    rows.units(&units);
     for core in &machine.cores {
         let dpcs = driver.query_dpc_times(core.core)?;
-        rows.routine("dpc", "DPCs", &dpcs);
+        rows.times("dpc", "DPCs", &dpcs);
         if let Some(interrupts) = session::isr_times(driver, core.core)? {
-            rows.routine("isr", "interrupts", &interrupts);
+            rows.times("isr", "interrupts", &interrupts);
         }
+    }
+    for unit in &units {
+        let times = driver.query_unit_times(unit.config.unit)?;
+        rows.times("unit_dpc", "looks", &times);
     }
     console.answer(&rows.0.to_text())?;
     console.json(&json!({ "Test_Results": rows.0.to_json() }), options)
@@ -114,10 +123,52 @@ impl Rows {
         let free = (0..64).filter(|bit| core.counter_map >> bit & 1 == 1);
         let map: Vec<String> = free.map(|bit: u32| bit.to_string()).collect();
         config("counter_idx_map", map.join(","));
-        // Classes and functions that this driver has.
-        config("device_id_str", "core.stat=core".to_owned());
         if let Some(hypervisor) = machine.hypervisor() {
             self.push("hypervisor", hypervisor);
+        }
+    }
+
+    /// Classes and functions that this driver has, and what each unit is.
+    fn units(&mut self, units: &[Unit]) {
+        let classes: HashSet<_> = units.iter().flat_map(Unit::classes).collect();
+        let mut functions = vec!["core.stat=core"];
+        for (class, function) in [
+            (Class::Dsu, "dsu.stat=dsu"),
+            (Class::DmcClk, "dmc.stat=dmc_clk,dmc_clkdiv2"),
+        ] {
+            functions.extend(classes.contains(&class).then_some(function));
+        }
+        self.push("PMU_CTL_QUERY_HW_CFG [device_id_str]", functions.join(";"));
+        for (class, name) in [
+            (Class::Dsu, "EVT_DSU"),
+            (Class::DmcClk, "EVT_DMC_CLK"),
+            (Class::DmcClkdiv2, "EVT_DMC_CLKDIV2"),
+        ] {
+            let Some(unit) = units.iter().find(|unit| unit.classes().contains(&class)) else {
+                continue;
+            };
+            self.push(
+                format!("gpc_nums[{name}]"),
+                unit.counters(class).to_string(),
+            );
+            let fixed = unit.config.fixed_counters.to_string();
+            self.push(format!("fpc_nums[{name}]"), fixed);
+        }
+        if units.is_empty() {
+            self.push("units", "the driver found no uncore unit");
+        }
+        for unit in units {
+            let config = &unit.config;
+            let [first, second] = config.counters_total;
+            let text = format!(
+                "{}, {} counters of {} bits, {} fixed, identification {:#x}",
+                unit.describe(),
+                first + second,
+                config.counter_bits,
+                config.fixed_counters,
+                config.identification
+            );
+            self.push(format!("unit[{}]", unit.name), text);
         }
     }
 
@@ -138,7 +189,7 @@ impl Rows {
     }
 
     /// Beyond WindowsPerf: how long the driver keeps a core busy at DISPATCH_LEVEL and above.
-    fn routine(&mut self, name: &str, calls: &str, times: &RoutineTimes) {
+    fn times(&mut self, name: &str, what: &str, times: &RoutineTimes) {
         let mean = times.total_ns.checked_div(times.count).unwrap_or(0);
         let longest = times.longest_ns;
         let ranges = times
@@ -150,7 +201,7 @@ impl Rows {
             .map(|(range, count)| format!("{count} from 2^{range} ns"))
             .collect();
         let text = format!(
-            "{} {calls}, mean {mean} ns, longest {longest} ns: {}",
+            "{} {what}, mean {mean} ns, longest {longest} ns: {}",
             times.count,
             ranges.join(", ")
         );

@@ -13,11 +13,11 @@ use std::{
     rc::Rc,
 };
 use wperf_abi::{
-    CoreSet, EventCode, Ioctl, Refusal, Request, State,
+    CoreSet, EventCode, Ioctl, Refusal, Request, State, Target,
     client::{Client, Reply},
     record::{
         AcquireOutcome, AcquireReply, AssignEvent, AssignReply, Holding, PmuKind, Sample,
-        SupportedEvent, count_flags,
+        SupportedEvent, UnitConfig, count_flags,
     },
     request::AcquireHow,
 };
@@ -34,6 +34,9 @@ pub(crate) struct FakeDriver(Rc<RefCell<Machine>>);
 
 struct Machine {
     cores: Vec<Core>,
+    /// Uncore units, which are held and count as cores do.
+    units: Vec<Core>,
+    unit_configs: Vec<UnitConfig>,
     kind: PmuKind,
     identification: u64,
     counters: u16,
@@ -97,17 +100,10 @@ impl FakeDriver {
         identification: u64,
         supported: Vec<SupportedEvent>,
     ) -> Self {
-        let core = |_| Core {
-            holder: None,
-            state: State::Free,
-            generation: 0,
-            events: Vec::new(),
-            ran_ns: 0,
-            delivered: 0,
-            starts: 0,
-        };
         Self(Rc::new(RefCell::new(Machine {
-            cores: (0..cores).map(core).collect(),
+            cores: (0..cores).map(|_| Core::new()).collect(),
+            units: Vec::new(),
+            unit_configs: Vec::new(),
             kind,
             identification,
             counters,
@@ -128,6 +124,16 @@ impl FakeDriver {
             let mut machine = self.0.borrow_mut();
             machine.samples = samples;
             machine.lost = lost;
+        }
+        self
+    }
+
+    /// The same machine with units, numbered in their order.
+    pub(crate) fn with_units(self, configs: &[UnitConfig]) -> Self {
+        {
+            let mut machine = self.0.borrow_mut();
+            machine.units = configs.iter().map(|_| Core::new()).collect();
+            machine.unit_configs = configs.to_vec();
         }
         self
     }
@@ -180,7 +186,8 @@ struct FakeDevice {
 
 impl Drop for FakeDevice {
     fn drop(&mut self) {
-        for core in &mut self.driver.0.borrow_mut().cores {
+        let machine = &mut *self.driver.0.borrow_mut();
+        for core in machine.cores.iter_mut().chain(&mut machine.units) {
             if core
                 .holder
                 .is_some_and(|(session, _)| session == self.session)
@@ -192,6 +199,18 @@ impl Drop for FakeDevice {
 }
 
 impl Core {
+    fn new() -> Self {
+        Self {
+            holder: None,
+            state: State::Free,
+            generation: 0,
+            events: Vec::new(),
+            ran_ns: 0,
+            delivered: 0,
+            starts: 0,
+        }
+    }
+
     fn free(&mut self) {
         self.holder = None;
         self.state = State::Free;
@@ -212,20 +231,57 @@ type Answer = Result<Vec<u8>, Refusal>;
 impl Device for FakeDevice {
     fn ioctl(&mut self, code: u32, input: &[u8], output: &mut [u8]) -> Result<Reply, DeviceError> {
         let ioctl = Ioctl::from_code(code).expect("a code of the table");
-        let mut machine = self.driver.0.borrow_mut();
-        let request = Request::parse(ioctl, input, machine.cores.len())
-            .unwrap_or_else(|error| panic!("{}: {error}", ioctl.name()));
-        if matches!(request, Request::Acquire(..)) {
-            return Ok(machine.acquire(self, request, output));
+        let machine = &mut *self.driver.0.borrow_mut();
+        if ioctl.target() == Target::Cores {
+            return Ok(machine.call(self, ioctl, input, output));
         }
-        let answer = machine.answer(ioctl, request, self.session);
-        Ok(match answer {
+        // Units take the place of cores for the length of the call.
+        std::mem::swap(&mut machine.cores, &mut machine.units);
+        let reply = machine.call(self, ioctl, input, output);
+        std::mem::swap(&mut machine.cores, &mut machine.units);
+        Ok(reply)
+    }
+}
+
+/// A request about units as the same request about cores.
+fn as_of_cores(request: Request<'_>) -> Request<'_> {
+    match request {
+        Request::QueryUnitOwnership => Request::QueryOwnership,
+        Request::QueryUnitEvents(unit) => Request::QueryEvents(unit),
+        Request::QueryUnitTimes(unit) => Request::QueryDpcTimes(unit),
+        Request::AcquireUnits(how, set) => Request::Acquire(how, set),
+        Request::AssignUnits(assignment) => Request::Assign(assignment),
+        Request::ReleaseUnits(set) => Request::Release(set),
+        Request::ResetUnits(set) => Request::Reset(set),
+        Request::StartUnits(set) => Request::Start(set),
+        Request::StopUnits(set) => Request::Stop(set),
+        Request::ReadUnit(unit) => Request::Read(unit),
+        other => other,
+    }
+}
+
+impl Machine {
+    fn call(
+        &mut self,
+        device: &FakeDevice,
+        ioctl: Ioctl,
+        input: &[u8],
+        output: &mut [u8],
+    ) -> Reply {
+        let request = Request::parse(ioctl, input, self.cores.len())
+            .unwrap_or_else(|error| panic!("{}: {error}", ioctl.name()));
+        let request = as_of_cores(request);
+        if matches!(request, Request::Acquire(..)) {
+            return self.acquire(device, request, output);
+        }
+        let answer = self.answer(ioctl, request, device.session);
+        match answer {
             Ok(bytes) => {
                 output[..bytes.len()].copy_from_slice(&bytes);
                 Reply::from_ntstatus(0, bytes.len())
             }
             Err(refusal) => Reply::from_ntstatus(refusal.ntstatus(), 0),
-        })
+        }
     }
 }
 
@@ -273,6 +329,7 @@ impl Machine {
         match request {
             Request::QueryVersion => Ok(version().as_bytes().to_vec()),
             Request::QueryConfig => Ok(self.config()),
+            Request::QueryUnits => Ok(self.unit_configs()),
             Request::QueryEvents(core) => Ok(self.events(core)),
             Request::QueryOwnership => Ok(self.ownership(session)),
             Request::QueryDpcTimes(core) | Request::QueryIsrTimes(core) => {
@@ -291,6 +348,16 @@ impl Machine {
                 Ok(self.sample_read(cores))
             }
             Request::Acquire(..) => unreachable!("answered by `acquire`"),
+            Request::QueryUnitOwnership
+            | Request::QueryUnitEvents(_)
+            | Request::QueryUnitTimes(_)
+            | Request::AcquireUnits(..)
+            | Request::AssignUnits(_)
+            | Request::ReleaseUnits(_)
+            | Request::ResetUnits(_)
+            | Request::StartUnits(_)
+            | Request::StopUnits(_)
+            | Request::ReadUnit(_) => unreachable!("made one about cores by `as_of_cores`"),
             Request::Assign(assignment) => {
                 self.owned(ioctl, session, assignment.cores)?;
                 self.assign(assignment.cores, &assignment.events().collect::<Vec<_>>())

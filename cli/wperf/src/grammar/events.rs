@@ -3,7 +3,7 @@
 use std::fmt;
 
 /// The device an event belongs to.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Class {
     /// The PMU of a core.
     #[default]
@@ -14,21 +14,37 @@ pub enum Class {
     DmcClk,
     /// DMC-620, events of the halved clock.
     DmcClkdiv2,
+    /// The CoreSight PMU of that number.
+    CsPmu(u32),
 }
 
 impl Class {
-    /// All classes, with the word that stands between slashes.
-    pub const ALL: [(Self, &str); 4] = [
-        (Self::Core, "core"),
-        (Self::Dsu, "dsu"),
-        (Self::DmcClk, "dmc_clk"),
-        (Self::DmcClkdiv2, "dmc_clkdiv2"),
-    ];
+    /// The word between slashes of a CoreSight PMU, before its number.
+    const CS_PMU: &str = "cspmu_";
 
-    /// The word for it.
+    /// The word for it, as it stands between slashes.
     #[must_use]
-    pub fn word(self) -> &'static str {
-        Self::ALL[self as usize].1
+    pub fn word(self) -> String {
+        match self {
+            Self::Core => "core".to_owned(),
+            Self::Dsu => "dsu".to_owned(),
+            Self::DmcClk => "dmc_clk".to_owned(),
+            Self::DmcClkdiv2 => "dmc_clkdiv2".to_owned(),
+            Self::CsPmu(number) => format!("{}{number}", Self::CS_PMU),
+        }
+    }
+
+    /// The class of a word.
+    #[must_use]
+    pub fn by_word(word: &str) -> Option<Self> {
+        let word = word.to_ascii_lowercase();
+        let named = [Self::Core, Self::Dsu, Self::DmcClk, Self::DmcClkdiv2];
+        let number = word.strip_prefix(Self::CS_PMU);
+        let numbered = number.filter(|text| text.bytes().all(|byte| byte.is_ascii_digit()));
+        named
+            .into_iter()
+            .find(|class| class.word() == word)
+            .or_else(|| numbered?.parse().ok().map(Self::CsPmu))
     }
 
     /// Takes a prefix `/word/` off a name.
@@ -38,10 +54,8 @@ impl Class {
         let Some((word, name)) = text.strip_prefix('/').and_then(|t| t.split_once('/')) else {
             return Ok((Self::Core, text));
         };
-        Self::ALL
-            .iter()
-            .find(|(_, w)| w.eq_ignore_ascii_case(word))
-            .map(|(class, _)| (*class, name))
+        Self::by_word(word)
+            .map(|class| (class, name))
             .ok_or_else(|| EventListError::UnknownClass(word.to_owned()))
     }
 }
@@ -95,7 +109,9 @@ pub enum EventListError {
     #[error("event list '{0}' has a brace out of place")]
     StrayBrace(String),
     /// `/word/` that is no class.
-    #[error("unknown event class: /{0}/, use one of: /core/, /dsu/, /dmc_clk/, /dmc_clkdiv2/")]
+    #[error(
+        "unknown event class: /{0}/, use one of: /core/, /dsu/, /dmc_clk/, /dmc_clkdiv2/, /cspmu_N/"
+    )]
     UnknownClass(String),
     /// `{/dsu/a,b}`.
     #[error("group '{{{0}}}' mixes events of several classes")]
@@ -236,6 +252,14 @@ mod tests {
     }
 
     #[test]
+    fn coresight_pmus_are_told_apart_by_number() {
+        let of = |text| Class::split_prefix(text).unwrap();
+        assert_eq!(of("/CSPMU_12/r1F"), (Class::CsPmu(12), "r1F"));
+        assert_eq!(Class::CsPmu(12).word(), "cspmu_12");
+        assert!(Class::split_prefix("/cspmu_+1/a").is_err());
+    }
+
+    #[test]
     fn a_name_that_begins_with_r_is_still_a_name() {
         assert_eq!(
             parse("ref-cycles").unwrap(),
@@ -253,7 +277,8 @@ mod tests {
         insta::assert_snapshot!(kind("{a,b"), @"event list '{a,b' has a brace out of place");
         insta::assert_snapshot!(kind("{a}b"), @"event list '{a}b' has a brace out of place");
         insta::assert_snapshot!(kind("a}"), @"event list 'a}' has a brace out of place");
-        insta::assert_snapshot!(kind("/l4/a"), @"unknown event class: /l4/, use one of: /core/, /dsu/, /dmc_clk/, /dmc_clkdiv2/");
+        insta::assert_snapshot!(kind("/l4/a"), @"unknown event class: /l4/, use one of: /core/, /dsu/, /dmc_clk/, /dmc_clkdiv2/, /cspmu_N/");
+        insta::assert_snapshot!(kind("/cspmu_/a"), @"unknown event class: /cspmu_/, use one of: /core/, /dsu/, /dmc_clk/, /dmc_clkdiv2/, /cspmu_N/");
         insta::assert_snapshot!(kind("{/dsu/a,b}"), @"group '{/dsu/a,b}' mixes events of several classes");
         insta::assert_snapshot!(kind("r100000000"), @"event index: r100000000 is invalid!");
         insta::assert_snapshot!(kind("0x"), @"event index: 0x is invalid!");

@@ -1,6 +1,6 @@
 //! Lists of events to sample: `name[:interval]`, separated by commas.
 
-use super::events::{self, EventListError, EventSpec, Item};
+use super::events::{self, Class, EventListError, EventSpec, Item};
 use wperf_abi::{SAMPLE_INTERVAL_DEFAULT, SAMPLE_INTERVAL_MIN};
 
 /// What WindowsPerf's Statistical Profiling Extension is called.
@@ -30,6 +30,9 @@ pub enum SampledListError {
     /// `{a,b}`: samples are not taken at the same time.
     #[error("event list '{0}': events cannot be grouped for sampling")]
     Group(String),
+    /// An event of a class whose units have no interrupt that says where a program is.
+    #[error("/{class}/{event}: uncore units do not sample", class = .0.class.word(), event = .0.selector)]
+    Uncore(EventSpec),
     /// Not in this version.
     #[error("arm_spe_0//: sampling by the Statistical Profiling Extension is not in this version")]
     Spe,
@@ -60,6 +63,9 @@ fn one(list: &str, item: &str) -> Result<SampledSpec, SampledListError> {
         return Err(SampledListError::Group(list.to_owned()));
     }
     match events::parse(name)?.pop() {
+        Some(Item::Loose(event)) if event.class != Class::Core => {
+            Err(SampledListError::Uncore(event))
+        }
         Some(Item::Loose(event)) => Ok(SampledSpec { event, interval }),
         _ => Err(SampledListError::Group(list.to_owned())),
     }

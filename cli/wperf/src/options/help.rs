@@ -96,6 +96,19 @@ mod tests {
     }
 
     #[test]
+    fn the_manual_compares_each_option_with_windowsperf() {
+        let manual = include_str!("../../../../docs/wperf.md");
+        let (_, compared) = manual
+            .split_once("\n## Compared with WindowsPerf\n")
+            .unwrap();
+        for name in OPTIONS.iter().flat_map(|option| option.names) {
+            let quoted = format!("`{name}`");
+            let in_table = |line: &str| line.starts_with("| ") && line.contains(&quoted);
+            assert!(compared.lines().any(in_table), "{name}");
+        }
+    }
+
+    #[test]
     fn the_manual_holds_the_tables_as_they_are() {
         let manual = include_str!("../../../../docs/wperf.md");
         assert!(

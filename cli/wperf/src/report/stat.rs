@@ -1,6 +1,7 @@
 //! The result of one count: tables and JSON.
 
 use super::table::{Cell, Table};
+use super::uncore::UncoreReport;
 use serde_json::{Map, Value, json};
 use std::time::Duration;
 use wperf_abi::{
@@ -60,6 +61,10 @@ pub struct StatReport {
     elapsed: Duration,
     /// What counting itself took of the cores.
     cost: Option<Duration>,
+    /// What was done with units took.
+    units_cost: Option<Duration>,
+    /// What uncore units have counted.
+    pub uncore: UncoreReport,
 }
 
 /// A count as if the event had been on a counter all the time: `value × enabled ÷ running`.
@@ -88,6 +93,8 @@ impl StatReport {
             warnings: Vec::new(),
             elapsed,
             cost: None,
+            units_cost: None,
+            uncore: UncoreReport::default(),
         };
         for reading in readings {
             report.add_core(plan, reading);
@@ -118,6 +125,11 @@ impl StatReport {
     /// Says how long the driver's routines kept the cores, all together.
     pub fn took(&mut self, cost: Duration) {
         self.cost = Some(cost);
+    }
+
+    /// Says how long the driver was busy with units, all together.
+    pub fn units_took(&mut self, cost: Duration) {
+        self.units_cost = Some(cost);
     }
 
     fn add_core(&mut self, plan: &Plan, reading: &Reading) {
@@ -255,12 +267,19 @@ impl StatReport {
                 metrics.to_text()
             ));
         }
+        text.push_str(&self.uncore.to_text());
         text.push_str(&format!(
             "\n{:>19.3} seconds time elapsed\n",
             self.elapsed.as_secs_f64()
         ));
         if let Some(cost) = self.cost {
             text.push_str(&cost_line(cost, self.elapsed, self.cores.len()));
+        }
+        if let Some(cost) = self.units_cost {
+            let share = share(cost, self.elapsed);
+            text.push_str(&format!(
+                "{share:>19.4} percent of one processor's time taken by looking at units\n"
+            ));
         }
         text
     }
@@ -294,13 +313,11 @@ impl StatReport {
                 json!({ "Telemetry_Solution_Metrics": metrics.to_json() }),
             );
         }
-        json!({
-            "core": core,
-            // The driver has no uncore devices yet; the keys are part of the document's form.
-            "dsu": { "l3metric": {}, "overall": {} },
-            "dmc": { "pmu": {}, "ddr": {} },
-            "Time_elapsed": self.elapsed.as_secs_f64(),
-        })
+        let mut document = Map::new();
+        document.insert("core".into(), core.into());
+        document.extend(self.uncore.to_json());
+        document.insert("Time_elapsed".into(), self.elapsed.as_secs_f64().into());
+        document.into()
     }
 }
 
@@ -308,13 +325,16 @@ impl StatReport {
 #[must_use]
 pub fn cost_line(cost: Duration, elapsed: Duration, cores: usize) -> String {
     let cores = u32::try_from(cores).unwrap_or(u32::MAX);
-    let whole = elapsed.saturating_mul(cores).as_secs_f64();
-    let share = if whole > 0.0 {
-        100.0 * cost.as_secs_f64() / whole
-    } else {
-        0.0
-    };
+    let share = share(cost, elapsed.saturating_mul(cores));
     format!("{share:>19.4} percent of the cores' time taken by the driver's own routines\n")
+}
+
+/// Percent.
+fn share(cost: Duration, whole: Duration) -> f64 {
+    if whole.is_zero() {
+        return 0.0;
+    }
+    100.0 * cost.as_secs_f64() / whole.as_secs_f64()
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -385,7 +405,7 @@ fn overall(cores: &[(u32, Vec<Row>)]) -> Vec<Row> {
     clippy::cast_precision_loss,
     reason = "a metric is printed with three decimals"
 )]
-fn approximate(count: u64) -> f64 {
+pub(super) fn approximate(count: u64) -> f64 {
     count as f64
 }
 

@@ -3,6 +3,7 @@
 mod programs;
 #[cfg(unix)]
 mod sampling;
+mod uncore;
 
 use crate::{
     command::World,

@@ -29,17 +29,13 @@ exports! {
     fn MmIsAddressValid(VirtualAddress: *mut c_void) -> u8 {
         u8::from(current().is_valid(VirtualAddress as u64))
     }
-    fn MmMapIoSpace(_PhysicalAddress: i64, _NumberOfBytes: usize, _CacheType: i32) -> *mut c_void {
-        current().judge_call("MmMapIoSpace");
-        // No device of this machine has registers in memory.
-        ptr::null_mut()
+    fn MmMapIoSpace(PhysicalAddress: i64, NumberOfBytes: usize, _CacheType: i32) -> *mut c_void {
+        let machine = current();
+        machine.judge_call("MmMapIoSpace");
+        machine.map_io_space(PhysicalAddress.cast_unsigned(), NumberOfBytes) as *mut c_void
     }
     fn MmUnmapIoSpace(BaseAddress: *mut c_void, NumberOfBytes: usize) {
-        let machine = current();
-        let mapping = machine.resources.borrow_mut().mappings.remove(&(BaseAddress as u64));
-        if mapping.is_none_or(|(len, _)| len != NumberOfBytes) {
-            machine.report(RuleId::MappingInvalid, [BaseAddress as u64, NumberOfBytes as u64, 0, 0], format!("{NumberOfBytes} bytes of device memory at {:#x} were unmapped that are not mapped so", BaseAddress as u64));
-        }
+        current().unmap_io_space(BaseAddress as u64, NumberOfBytes);
     }
     fn MmBuildMdlForNonPagedPool(MemoryDescriptorList: *mut MDL) {
         current().build_mdl_for_nonpaged_pool(MemoryDescriptorList);

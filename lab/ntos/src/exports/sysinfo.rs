@@ -25,6 +25,7 @@ use nt::sysinfo::{
 use std::ffi::c_void;
 use std::ptr;
 mod answers;
+mod firmware;
 
 exports! {
     sysinfo;

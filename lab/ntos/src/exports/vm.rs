@@ -98,7 +98,11 @@ exports! {
     }
     fn MmQuerySystemSize() -> i32 { 2 }
     fn MmGetVirtualForPhysical(PhysicalAddress: PHYSICAL_ADDRESS) -> *mut c_void { PhysicalAddress as *mut c_void }
-    fn MmMapIoSpaceEx(_PhysicalAddress: PHYSICAL_ADDRESS, _NumberOfBytes: usize, _Protect: u32) -> *mut c_void { ptr::null_mut() }
+    fn MmMapIoSpaceEx(PhysicalAddress: PHYSICAL_ADDRESS, NumberOfBytes: usize, _Protect: u32) -> *mut c_void {
+        let machine = current();
+        machine.judge_call("MmMapIoSpaceEx");
+        machine.map_io_space(PhysicalAddress.cast_unsigned(), NumberOfBytes) as *mut c_void
+    }
     fn MmSecureVirtualMemory(Address: *mut c_void, Size: usize, _ProbeMode: u32) -> HANDLE {
         let machine = current();
         let site = machine.call_site();

@@ -496,6 +496,9 @@ Memory {
     Soft MappingLeft "mapping-left" SYSTEM_PTE_MISUSE []
         "The driver unloaded and left device memory mapped."
         "MmUnmapIoSpace every mapping."
+    Soft DeviceRegister "device-register" WHEA_UNCORRECTABLE_ERROR ["address", "physical address", "bytes", "0 read, 1 write"]
+        "The driver accessed device memory where the device has no register, or one of another width or kind."
+        "Access each register with the offset, width and direction of the device's manual."
     Soft MemoryOverlap "memory-overlap" DRIVER_VERIFIER_DETECTED_VIOLATION / 0xF0 ["destination", "source", "bytes"]
         "The driver copied between buffers that overlap, with a function that does not allow it."
         "Use RtlMoveMemory."

@@ -7,7 +7,7 @@ use wperf_abi::{
     record::{
         ConfigHeader, CoreConfig, CoreOwnership, EventCount, EventsHeader, OwnershipHeader,
         PmuKind, ReadHeader, RoutineTimes, SampleAssignReply, SampleCore, SampleReadHeader,
-        SampleWaitReply, Version, WaitOutcome, count_flags,
+        SampleWaitReply, UnitConfig, UnitsHeader, Version, WaitOutcome, count_flags,
     },
     request::Sampling,
 };
@@ -175,6 +175,14 @@ impl Machine {
             event_count: u32::try_from(self.supported.len()).unwrap(),
         };
         [head.as_bytes(), self.supported.as_bytes()].concat()
+    }
+
+    pub(super) fn unit_configs(&self) -> Vec<u8> {
+        let head = UnitsHeader {
+            unit_count: u32::try_from(self.unit_configs.len()).unwrap(),
+            unit_bytes: u32::try_from(size_of::<UnitConfig>()).unwrap(),
+        };
+        [head.as_bytes(), self.unit_configs.as_bytes()].concat()
     }
 
     pub(super) fn ownership(&self, session: u64) -> Vec<u8> {

@@ -4,6 +4,7 @@ use std::ffi::c_void;
 
 use nt::NTSTATUS;
 use nt::status::{STATUS_INFO_LENGTH_MISMATCH, STATUS_NOT_IMPLEMENTED, STATUS_SUCCESS};
+use nt::sysinfo::SystemFirmwareTableInformation;
 
 use crate::guest;
 use crate::machine::{Machine, thread_id};
@@ -50,6 +51,9 @@ impl Machine {
         len: u32,
         needed: *mut u32,
     ) -> NTSTATUS {
+        if class == SystemFirmwareTableInformation {
+            return self.firmware_table(to, len, needed);
+        }
         let answer = match class {
             0 => self.basic_information(),
             1 => self.processor_information(),
