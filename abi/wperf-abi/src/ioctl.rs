@@ -40,7 +40,7 @@ pub enum Target {
 }
 
 /// First function of the calls about units, and how many are kept for them.
-const UNIT_FUNCTIONS: (u32, u32) = (0x820, 0x20);
+const UNIT_FUNCTIONS: (u32, u32) = (0x810, 0x10);
 
 /// State of one core, or of one uncore unit.
 ///
@@ -212,27 +212,27 @@ ioctls! {
     /// How long the interrupt routine of one core took, since the driver was loaded.
     QueryIsrTimes = 0x80F, Read, Anyone, [Free, Acquired, Assigned, Counting, Armed, Sampling], (OneCore) -> (RoutineTimes);
     /// The uncore units that the driver found.
-    QueryUnits = 0x820, Read, Anyone, [Free, Acquired, Assigned, Counting], () -> (UnitsHeader + UnitConfig);
+    QueryUnits = 0x810, Read, Anyone, [Free, Acquired, Assigned, Counting], () -> (UnitsHeader + UnitConfig);
     /// Who holds which unit, and since when.
-    QueryUnitOwnership = 0x821, Read, Anyone, [Free, Acquired, Assigned, Counting], () -> (OwnershipHeader + CoreOwnership);
+    QueryUnitOwnership = 0x811, Read, Anyone, [Free, Acquired, Assigned, Counting], () -> (OwnershipHeader + CoreOwnership);
     /// Takes a set of units, all or none; by force also from another.
-    AcquireUnits = 0x822, ReadWrite, Anyone, [Free, Acquired, Assigned, Counting], (AcquireHeader + u64) -> (AcquireReply);
+    AcquireUnits = 0x812, ReadWrite, Anyone, [Free, Acquired, Assigned, Counting], (AcquireHeader + u64) -> (AcquireReply);
     /// Gives a set of units back: counting stops, registers are unmapped.
-    ReleaseUnits = 0x823, ReadWrite, Owner, [Acquired, Assigned, Counting], (CoreSetHeader + u64) -> ();
+    ReleaseUnits = 0x813, ReadWrite, Owner, [Acquired, Assigned, Counting], (CoreSetHeader + u64) -> ();
     /// Puts events on the counters of each unit of a set, all at the same time; what was counted before is gone.
-    AssignUnits = 0x824, ReadWrite, Owner, [Acquired, Assigned], (AssignHeader + u64 + AssignEvent) -> (AssignReply);
+    AssignUnits = 0x814, ReadWrite, Owner, [Acquired, Assigned], (AssignHeader + u64 + AssignEvent) -> (AssignReply);
     /// Sets the totals of units to zero and begins a new generation; a counting unit goes on counting.
-    ResetUnits = 0x825, ReadWrite, Owner, [Assigned, Counting], (CoreSetHeader + u64) -> ();
+    ResetUnits = 0x815, ReadWrite, Owner, [Assigned, Counting], (CoreSetHeader + u64) -> ();
     /// Starts counting on units; totals continue.
-    StartUnits = 0x826, ReadWrite, Owner, [Assigned], (CoreSetHeader + u64) -> ();
+    StartUnits = 0x816, ReadWrite, Owner, [Assigned], (CoreSetHeader + u64) -> ();
     /// Stops counting on units and harvests the counters; a unit that stands still already is left alone.
-    StopUnits = 0x827, ReadWrite, Owner, [Assigned, Counting], (CoreSetHeader + u64) -> ();
+    StopUnits = 0x817, ReadWrite, Owner, [Assigned, Counting], (CoreSetHeader + u64) -> ();
     /// Totals of one unit up to this moment.
-    ReadUnit = 0x828, ReadWrite, Owner, [Assigned, Counting], (OneCore) -> (ReadHeader + EventCount);
+    ReadUnit = 0x818, ReadWrite, Owner, [Assigned, Counting], (OneCore) -> (ReadHeader + EventCount);
     /// The events that one unit says it has.
-    QueryUnitEvents = 0x829, Read, Anyone, [Free, Acquired, Assigned, Counting], (OneCore) -> (EventsHeader + SupportedEvent);
+    QueryUnitEvents = 0x819, Read, Anyone, [Free, Acquired, Assigned, Counting], (OneCore) -> (EventsHeader + SupportedEvent);
     /// How long one unit was looked at each time, ticks included, since the driver was loaded.
-    QueryUnitTimes = 0x82A, Read, Anyone, [Free, Acquired, Assigned, Counting], (OneCore) -> (RoutineTimes);
+    QueryUnitTimes = 0x81A, Read, Anyone, [Free, Acquired, Assigned, Counting], (OneCore) -> (RoutineTimes);
 }
 
 #[cfg(test)]

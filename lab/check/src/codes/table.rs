@@ -17,7 +17,12 @@ pub(super) fn at(image: &Image, rva: u32) -> Vec<u32> {
         Some(section) if !section.is_executable() => {}
         _ => return Vec::new(),
     }
-    find(image.stored_from(rva).unwrap_or_default())
+    let bytes = image.stored_from(rva).unwrap_or_default();
+    // Until they are bound, imports are the places of their names, which may look like codes.
+    let imports = image.imports().iter().map(|import| import.iat_rva);
+    let until = imports.filter(|at| at.saturating_add(8) > rva).min();
+    let len = until.and_then(|at| usize::try_from(at.saturating_sub(rva)).ok());
+    find(&bytes[..len.unwrap_or(bytes.len()).min(bytes.len())])
 }
 
 fn find(bytes: &[u8]) -> Vec<u32> {
