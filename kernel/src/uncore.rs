@@ -77,12 +77,12 @@ pub fn find(tag: PoolTag, most: usize) -> Result<Discovery> {
         has_dsu: false,
         refused: 0,
     };
-    let memory = MemoryMap::query()?;
+    let mut memory = None;
     registry::each_boot_resource(tag, utf16!("ARMHD620"), |list| {
-        found.add_controller(&memory, list)
+        found.add_controller(&mut memory, list)
     })?;
     if let Some(table) = Apmt::read(tag)? {
-        found.add_nodes(&memory, table.bytes())?;
+        found.add_nodes(&mut memory, table.bytes())?;
     }
     // Only an Arm64 processor has the registers of one.
     found.has_dsu = cfg!(target_arch = "aarch64") && registry::has_device(tag, utf16!("ARMHD500"))?;
@@ -91,7 +91,7 @@ pub fn find(tag: PoolTag, most: usize) -> Result<Discovery> {
 
 impl Discovery {
     /// The PMU is the first memory of the device.
-    fn add_controller(&mut self, memory: &MemoryMap, list: &[u8]) -> Result<()> {
+    fn add_controller(&mut self, memory: &mut Option<MemoryMap>, list: &[u8]) -> Result<()> {
         let range = resources::memory(list)
             .next()
             .filter(|range| range.length >= dmc620::BYTES)
@@ -103,7 +103,7 @@ impl Discovery {
         self.add(memory, FoundKind::Dmc620, registers)
     }
 
-    fn add_nodes(&mut self, memory: &MemoryMap, table: &[u8]) -> Result<()> {
+    fn add_nodes(&mut self, memory: &mut Option<MemoryMap>, table: &[u8]) -> Result<()> {
         let Ok(nodes) = apmt::nodes(table) else {
             self.refused += 1;
             return Ok(());
@@ -123,13 +123,20 @@ impl Discovery {
 
     fn add(
         &mut self,
-        memory: &MemoryMap,
+        memory: &mut Option<MemoryMap>,
         kind: FoundKind,
         registers: Option<Registers>,
     ) -> Result<()> {
+        let memory = match (memory, registers) {
+            (Some(known), _) => Some(&*known),
+            // Asked only when there is something to compare with it: Wine's stub stops the driver.
+            (none, Some(_)) => Some(&*none.insert(MemoryMap::query()?)),
+            (_, None) => None,
+        };
         let right = registers.filter(|registers| {
             let mut ranges = registers.ranges();
-            ranges.all(|range| !memory.overlaps(range)) && self.units.len() < self.most
+            ranges.all(|range| memory.is_some_and(|memory| !memory.overlaps(range)))
+                && self.units.len() < self.most
         });
         match right {
             Some(registers) => self.units.try_push(Found { kind, registers }),
