@@ -50,7 +50,10 @@ fn a_driver_has_recorded_its_cold_paths_before_anybody_asked() {
     assert!(status.status.success());
     let driver = driver_path("wperf-driver");
     let events = events(&served, &mut trace(&served, &driver, &[]));
-    assert_eq!(texts(&events)[..2], ["started", "opened"]);
+    assert_eq!(
+        texts(&events)[..3],
+        ["looked for uncore units", "started", "opened"]
+    );
     let end = events
         .iter()
         .find(|event| event["form"] == "exit")

@@ -44,11 +44,17 @@ pub(super) fn find(cores: &PerCpu<CoreState>) -> Result<PoolVec<Ticker<Unit>>> {
         };
         push(&mut units, Unit::new(about, Place::Memory(*registers)))?;
     }
+    note_found(units.len(), found.refused);
+    Ok(units)
+}
+
+/// Apart from what finds them, where no register would be left for what is recorded.
+#[inline(never)]
+fn note_found(found: usize, refused: u32) {
     cold!(
         Information, LIFE, "looked for uncore units",
-        found: usize = units.len(), refused: u32 = found.refused,
+        found: usize = found, refused: u32 = refused,
     );
-    Ok(units)
 }
 
 fn next(number: &mut u32) -> u32 {
