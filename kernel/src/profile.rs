@@ -95,10 +95,17 @@ impl<T: PerCore> Drop for ProfileHook<T> {
 fn set_information() -> Option<HalSetSystemInformationFn> {
     let table = HAL_DISPATCH_TABLE.find()?;
     let table = core::ptr::with_exposed_provenance::<HAL_DISPATCH>(table);
-    // SAFETY: the variable is such a table, and stays.
-    let table = unsafe { &*table };
-    table.HalSetSystemInformation
+    // SAFETY: the variable is such a table, or, in Wine 8, code that stands for it; either stays.
+    let version = unsafe { (*table).Version };
+    if !VERSIONS.contains(&version) {
+        return None;
+    }
+    // SAFETY: a table of a version that has this member.
+    unsafe { (*table).HalSetSystemInformation }
 }
+
+/// Versions of `HAL_DISPATCH` (ntddk.h); far more than there ever were, and no instruction of a stub.
+const VERSIONS: core::ops::RangeInclusive<u32> = 1..=16;
 
 fn set_handler(set: HalSetSystemInformationFn, handler: Option<PROFILE_HANDLER>) -> Result<()> {
     const BYTES: u32 = 8;

@@ -1,11 +1,14 @@
 //! Drivers whose code runs on several host threads at once break no rule and lose nothing.
 
+use e2e::scene::source;
 use e2e::wperf::{Handle, OWNER, unload_cleanly};
 use e2e::{ADMINISTRATOR, READ_WRITE, open};
 use kernel_test_driver::protocol;
+use lab_devices::Architectural::{Branches, Cycles};
 use lab_dock::Options;
 use lab_ntos::{Client, FileId, Machine};
 use nt::status::STATUS_SUCCESS;
+use wperf_abi::record::{AcquireMode, WaitOutcome};
 use wperf_abi::{CLIENT_PATH, Ioctl};
 
 const CLIENTS: u64 = 6;
@@ -123,6 +126,47 @@ fn wperf_clients_that_call_at_the_same_time_get_answers_and_break_nothing() {
             }
         }
         handle.close();
+        unload_cleanly(dock);
+    }
+}
+
+/// Interrupts, wake-ups and readers on several processors, truly at the same time.
+#[test]
+fn sampling_holds_up_when_its_driver_runs_in_parallel() {
+    const CORES: [u32; 4] = [0, 1, 2, 3];
+    for host_threads in [2, 4] {
+        let dock = e2e::wperf::dock(options(host_threads));
+        let machine = dock.machine();
+        let mut perf = e2e::wperf::perf(machine, OWNER);
+        perf.acquire(AcquireMode::NORMAL, &CORES).expect("free");
+        let sources = [source(Cycles, 20_000), source(Branches, 30_000)];
+        let mut read = [0; CORES.len()];
+        for _ in 0..ROUNDS {
+            perf.sample_assign(&CORES, &sources, 64).expect("fits");
+            perf.start(&CORES).expect("armed");
+            read.fill(0);
+            loop {
+                let woken = perf.sample_wait(&CORES, 1).expect("own");
+                let batch = perf.sample_read(&CORES, 1000).expect("own");
+                for sample in &batch.samples {
+                    read[sample.core as usize] += 1;
+                    let generation = batch.cores[sample.core as usize].generation;
+                    assert_eq!(sample.generation, generation);
+                }
+                for (counts, read) in batch.cores.iter().zip(read) {
+                    assert_eq!(counts.delivered, read, "{counts:?}");
+                    let sum = counts.delivered + counts.waiting + counts.lost;
+                    assert_eq!(counts.generated, sum);
+                }
+                match woken.outcome {
+                    WaitOutcome::STOPPED => break,
+                    _ if batch.cores.iter().all(|counts| counts.generated > 200) => {
+                        perf.stop(&CORES).expect("sampling");
+                    }
+                    _ => {}
+                }
+            }
+        }
         unload_cleanly(dock);
     }
 }

@@ -10,7 +10,7 @@ use lab_dock::{Options, PmuSource};
 use lab_ntos::Machine;
 use wperf_abi::client::{CallError, SampleBatch, encode_core_set, encode_sample_wait};
 use wperf_abi::record::{AcquireMode, Sample, SampleSource, WaitOutcome, read_flags, sample_flags};
-use wperf_abi::{EventFilter, Ioctl, Refusal, State};
+use wperf_abi::{EventFilter, Ioctl, Refusal, SAMPLE_INTERVAL_MIN, State};
 
 const US: u64 = 1000;
 const MS: u64 = 1_000_000;
@@ -167,6 +167,30 @@ fn a_reader_that_keeps_up_loses_none_at_a_sample_per_microsecond() {
         assert_eq!(own.count() as u64, counts.delivered);
     }
     assert!(samples.len() > 40 * 2048, "{}", samples.len());
+    unload_cleanly(dock);
+}
+
+#[test]
+fn at_the_shortest_interval_a_reader_that_keeps_up_loses_none() {
+    let dock = dock(Options::default());
+    let machine = dock.machine();
+    // Three million samples a second.
+    let sources = [source(Cycles, SAMPLE_INTERVAL_MIN)];
+    let mut perf = armed(machine, &[0], &sources);
+    perf.start(&[0]).expect("armed");
+    let from = machine.now_ns();
+    let (mut samples, running) = drain(&mut perf, &[0], 30);
+    assert_eq!(running.cores[0].lost, 0, "{:?}", running.cores);
+    perf.stop(&[0]).expect("sampling");
+    let to = machine.now_ns();
+    let (rest, last) = drain(&mut perf, &[0], 1);
+    samples.extend(rest);
+    let counts = last.cores[0];
+    assert!(counts.generated.abs_diff(due(0, &sources[0], from, to)) <= 4);
+    assert!(counts.generated > 30 * 2048, "{counts:?}");
+    // What was due in the very call that stops comes late.
+    assert!(counts.lost == counts.late && counts.late <= 4, "{counts:?}");
+    assert_eq!(samples.len() as u64, counts.delivered);
     unload_cleanly(dock);
 }
 

@@ -344,6 +344,7 @@ pub(crate) fn start(driver: &WperfDriver, file: &File, cores: CoreSet<'_>) -> Re
             driver.cores.start_ticks(CoreId(core), period_ms);
         }
     }
+    control.return_interrupt_if_unused(driver);
     Ok(())
 }
 

@@ -60,10 +60,9 @@ pub fn run(options: &Options, console: &mut Console<'_>, world: &World<'_>) -> R
     );
     rows.cores(&machine);
     for core in &machine.cores {
-        let dpcs = driver.query_dpc_times(core.core)?;
-        rows.routine("dpc", "DPCs", &dpcs);
+        rows.times("dpc", "DPCs", &driver.query_dpc_times(core.core)?);
         if let Some(interrupts) = session::isr_times(driver, core.core)? {
-            rows.routine("isr", "interrupts", &interrupts);
+            rows.times("isr", "interrupts", &interrupts);
         }
     }
     console.answer(&rows.0.to_text())?;
@@ -138,7 +137,7 @@ impl Rows {
     }
 
     /// Beyond WindowsPerf: how long the driver keeps a core busy at DISPATCH_LEVEL and above.
-    fn routine(&mut self, name: &str, calls: &str, times: &RoutineTimes) {
+    fn times(&mut self, name: &str, what: &str, times: &RoutineTimes) {
         let mean = times.total_ns.checked_div(times.count).unwrap_or(0);
         let longest = times.longest_ns;
         let ranges = times
@@ -150,7 +149,7 @@ impl Rows {
             .map(|(range, count)| format!("{count} from 2^{range} ns"))
             .collect();
         let text = format!(
-            "{} {calls}, mean {mean} ns, longest {longest} ns: {}",
+            "{} {what}, mean {mean} ns, longest {longest} ns: {}",
             times.count,
             ranges.join(", ")
         );

@@ -93,3 +93,85 @@ proptest! {
         }
     }
 }
+
+const INTERRUPTS: u64 = BOTH | SELECT_INTERRUPT;
+/// Instructions: six per nanosecond on processor 0.
+const INSTRUCTIONS: u64 = 0x00C0;
+
+fn overflowed(pmu: &VirtualPmu<Model>, now_ns: u64) -> Vec<usize> {
+    let found = pmu.overflows(now_ns).now;
+    found.into_iter().map(|overflow| overflow.cpu).collect()
+}
+
+#[test]
+fn an_overflow_interrupts_once_when_it_is_due_and_again_when_it_was_acknowledged() {
+    let pmu = pmu();
+    assert!(pmu.wrmsr(0, PMC, MASK - 599, 0));
+    assert!(pmu.wrmsr(0, EVENT_SELECT, INTERRUPTS | INSTRUCTIONS, 0));
+    assert!(pmu.wrmsr(0, GLOBAL_CONTROL, 1, 1000));
+    assert_eq!(pmu.overflows(1099).next_ns, Some(1100));
+    assert_eq!(overflowed(&pmu, 1099), [0; 0]);
+    let found = pmu.overflows(1100);
+    assert_eq!(found.next_ns, None, "nothing until it is acknowledged");
+    let event = Event {
+        code: 0x00C0,
+        user: true,
+        kernel: true,
+    };
+    let at = Model::place(0, event, 1100);
+    assert_eq!(found.now, [Overflow { cpu: 0, at }]);
+    assert_eq!(overflowed(&pmu, 1200), [0; 0]);
+    assert_eq!(pmu.rdmsr(0, GLOBAL_STATUS, 1200), Some(1));
+    assert!(pmu.wrmsr(0, OVERFLOW_CONTROL, 1, 1200));
+    assert_eq!(pmu.rdmsr(0, GLOBAL_STATUS, 1200), Some(0));
+    assert_eq!(pmu.rdpmc(0, 0, 1200), Some(600), "it counts on");
+    assert!(pmu.wrmsr(0, PMC, MASK, 1300));
+    assert_eq!(overflowed(&pmu, 1301), [0]);
+}
+
+#[test]
+fn a_counter_without_its_interrupt_or_standing_still_raises_none() {
+    let pmu = pmu();
+    assert!(pmu.wrmsr(0, PMC, MASK, 0));
+    assert!(pmu.wrmsr(0, EVENT_SELECT, BOTH | INSTRUCTIONS, 0));
+    assert!(pmu.wrmsr(1, PMC, MASK, 0));
+    assert!(pmu.wrmsr(1, EVENT_SELECT, INTERRUPTS | INSTRUCTIONS, 0));
+    assert!(pmu.wrmsr(0, GLOBAL_CONTROL, 1, 0));
+    assert_eq!(pmu.overflows(1_000_000), Overflows::default());
+    assert_eq!(pmu.rdmsr(0, GLOBAL_STATUS, 1_000_000), Some(1));
+    // A fixed counter, by the fourth of its bits.
+    assert!(pmu.wrmsr(1, FIXED_COUNTER, MASK - 6059, 0));
+    assert!(pmu.wrmsr(1, FIXED_CONTROL, 0b1011, 0));
+    assert!(pmu.wrmsr(1, GLOBAL_CONTROL, 1 << 32, 0));
+    assert_eq!(pmu.overflows(0).next_ns, Some(1000));
+    assert_eq!(overflowed(&pmu, 1000), [1]);
+}
+
+#[test]
+fn a_fixed_counter_can_be_somebody_elses() {
+    let pmu = pmu();
+    assert!(pmu.take_fixed_counter(1) && !pmu.take_fixed_counter(3));
+    for cpu in 0..2 {
+        assert_eq!(pmu.rdmsr(cpu, FIXED_CONTROL, 0), Some(0b11_0000));
+        assert!(
+            pmu.rdpmc(cpu, 1 << 30 | 1, 1000)
+                .is_some_and(|count| count > 0)
+        );
+    }
+}
+
+proptest! {
+    #[test]
+    fn the_time_of_a_count_is_the_first_at_which_it_is_reached(
+        cpu in 0..64usize, which in 0..8usize, total in 1..1u64 << 40, user: bool, kernel: bool,
+    ) {
+        let event = Event { code: Architectural::ALL[which].code(), user, kernel };
+        match Model::time_of(cpu, event, total) {
+            Some(ns) => {
+                prop_assert!(Model::total(cpu, event, ns) >= total);
+                prop_assert!(Model::total(cpu, event, ns - 1) < total);
+            }
+            None => prop_assert!(!user && !kernel),
+        }
+    }
+}
