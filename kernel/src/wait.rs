@@ -165,11 +165,17 @@ impl WaitSlot {
         true
     }
 
-    /// Ends a wait, if there is one, with `STATUS_CANCELLED`.
+    /// Ends a wait, if there is one, with `STATUS_CANCELLED`; also one whose request is on its way here.
     ///
     /// IRQL: `<= DISPATCH_LEVEL`.
     pub fn fail(&self) {
-        let taken = self.state.lock().take();
+        let mut state = self.state.lock();
+        if matches!(state.wait, Wait::Open(_)) {
+            // The request finds nothing to enter.
+            state.wait = Wait::None;
+        }
+        let taken = state.take();
+        drop(state);
         if let Some(taken) = taken {
             self.stop_timer();
             taken.pended.complete(status::STATUS_CANCELLED, &[]);

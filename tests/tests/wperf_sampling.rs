@@ -513,3 +513,51 @@ fn a_read_without_room_for_the_counts_is_refused_and_takes_nothing() {
     assert_eq!((of(0), of(1), batch.flags), (1, 2, read_flags::MORE));
     unload_cleanly(dock);
 }
+
+/// Samples from the opening of the handle to its closing; what is refused is passed over.
+fn sample_once(machine: &Machine) -> Option<u64> {
+    let client = lab_ntos::Client {
+        process: OWNER,
+        privilege: lab_ntos::Privilege::Administrator,
+    };
+    let opened = machine.open(wperf_abi::CLIENT_PATH, e2e::READ_WRITE, client);
+    let file = opened.expect("no rule broken").ok()?;
+    let mut perf = Handle { machine, file }.client();
+    let cores = [0, 2];
+    // Whoever is refused once goes on regardless: nothing of it may stay behind.
+    drop(perf.acquire(AcquireMode::NORMAL, &cores));
+    drop(perf.sample_assign(
+        &cores,
+        &[source(Cycles, 30_000), source(Branches, 9000)],
+        64,
+    ));
+    drop(perf.start(&cores));
+    drop(perf.sample_wait(&cores, 5));
+    drop(perf.stop(&cores));
+    let batch = perf.sample_read(&cores, 1000);
+    assert!(machine.close(file).expect("no rule broken").is_success());
+    batch.ok().map(|batch| batch.cores[0].generated)
+}
+
+#[test]
+fn whatever_runs_out_nothing_is_left_behind() {
+    let dock = dock(Options::default());
+    let machine = dock.machine();
+    assert!(sample_once(machine).is_some_and(|generated| generated > 0));
+    let before = machine.fallible_calls();
+    sample_once(machine);
+    let calls = machine.fallible_calls() - before;
+    assert!(calls > 10, "{calls}");
+    let mut refused = 0;
+    for n in 0..calls {
+        machine.fail_nth(n);
+        refused += u64::from(sample_once(machine).is_none());
+        assert!(!machine.interrupt_sources().profile, "call {n}");
+        assert!(
+            sample_once(machine).is_some_and(|generated| generated > 0),
+            "call {n}"
+        );
+    }
+    assert!(refused > 3, "{refused} of {calls}");
+    unload_cleanly(dock);
+}

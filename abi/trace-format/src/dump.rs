@@ -65,7 +65,7 @@ pub struct RingHead {
     pub reserved: [u64; 3],
 }
 
-/// Where a ring's control record has its position.
+/// Where a ring's control record has its position. Units: bytes, as of the limit.
 pub const RING_POSITION: usize = 0;
 /// Where it has the position from which on events are counted only.
 pub const RING_LIMIT: usize = 8;

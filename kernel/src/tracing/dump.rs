@@ -209,7 +209,7 @@ impl Registered {
                 magic: RING_MAGIC,
                 ring: index,
                 slots: u32::try_from(self.slots).unwrap_or(u32::MAX),
-                position: ring.view().position.load(Ordering::Acquire),
+                position: ring.position(),
                 limit: ring.limit(),
                 start: ring.start(),
                 reserved: [0; 3],

@@ -248,8 +248,8 @@ impl<'d, S: Source> DumpTrace<'d, S> {
             let head = RingHead {
                 ring,
                 slots,
-                position: word(RING_POSITION),
-                limit: word(RING_LIMIT),
+                position: word(RING_POSITION) / SLOT_BYTES as u64,
+                limit: word(RING_LIMIT) / SLOT_BYTES as u64,
                 start: word(RING_START),
                 ..RingHead::default()
             };

@@ -114,8 +114,8 @@ impl Recorder {
             block.extend(slots.concat());
             let mut record = [0; CONTROL_BYTES as usize];
             for (at, value) in [
-                (RING_POSITION, ring_head.position),
-                (RING_LIMIT, ring_head.limit),
+                (RING_POSITION, ring_head.position.saturating_mul(32)),
+                (RING_LIMIT, ring_head.limit.saturating_mul(32)),
                 (RING_START, ring_head.start),
             ] {
                 record[at..at + 8].copy_from_slice(&value.to_le_bytes());

@@ -195,7 +195,7 @@ mod tests {
     macro_rules! packed {
         ($type:ty, $value:expr) => {{
             const SITE: crate::Site =
-                crate::__site!(Cold Message Error, FLAG, "text", value: $type);
+        crate::__site!(Cold Message Error, FLAG, "text", value: $type);
             const BYTES: usize = SITE.bytes();
             let description: [u8; BYTES] = SITE.describe();
             let mut words: Words = Words::new();

@@ -113,7 +113,13 @@ impl Ring {
     /// Position from which on events are counted only.
     #[must_use]
     pub fn limit(&self) -> u64 {
-        self.limit.load(Ordering::Acquire)
+        self.limit.load(Ordering::Acquire) / STEP
+    }
+
+    /// Position of the next slot that nobody has reserved.
+    #[must_use]
+    pub fn position(&self) -> u64 {
+        self.position.load(Ordering::Acquire) / STEP
     }
 
     /// Chooses what becomes of events when the ring is full.

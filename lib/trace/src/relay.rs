@@ -9,7 +9,7 @@
 
 use crate::payload::Payload;
 use crate::recorder::Ring;
-use crate::ring::View;
+use crate::ring::{STEP, View};
 use core::sync::atomic::{AtomicU64, Ordering};
 use trace_format::Kind;
 use trace_format::site::CUT;
@@ -157,7 +157,7 @@ impl<'a> Relay<'a> {
         };
         for (ring, follower) in self.rings.iter().zip(&mut *self.followers) {
             let view = ring.view();
-            follower.end = view.position.load(Ordering::Acquire);
+            follower.end = ring.position();
             let waiting = follower.end.saturating_sub(follower.next);
             round.hurries |= waiting > view.slots.len() as u64 / 2;
         }
@@ -292,7 +292,7 @@ fn number_of(index: usize) -> u16 {
 
 /// Whether a ring that keeps what it has will never have what is next.
 fn is_beyond(view: &View<'_, AtomicU64>, follower: &Follower) -> bool {
-    let limit = view.limit.load(Ordering::Acquire);
+    let limit = view.limit.load(Ordering::Acquire) / STEP;
     follower.end > limit && follower.next + MOST_SLOTS > limit
 }
 

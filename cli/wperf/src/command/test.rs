@@ -65,8 +65,7 @@ pub fn run(options: &Options, console: &mut Console<'_>, world: &World<'_>) -> R
     let units = uncore::query(driver)?;
     rows.units(&units);
     for core in &machine.cores {
-        let dpcs = driver.query_dpc_times(core.core)?;
-        rows.times("dpc", "DPCs", &dpcs);
+        rows.times("dpc", "DPCs", &driver.query_dpc_times(core.core)?);
         if let Some(interrupts) = session::isr_times(driver, core.core)? {
             rows.times("isr", "interrupts", &interrupts);
         }
