@@ -83,10 +83,9 @@ pub(crate) fn hardware<'a>(
 
 /// A counter as events show it: 32 and more are the fixed ones.
 const fn number(slot: Slot) -> u64 {
-    match slot {
-        Slot::General(index) => index as u64,
-        Slot::Fixed(index) => index as u64 + 32,
-    }
+    let is_fixed = matches!(slot, Slot::Fixed(_));
+    let (Slot::General(index) | Slot::Fixed(index)) = slot;
+    (is_fixed as u64) << 5 | index as u64
 }
 
 macro_rules! forward {

@@ -19,7 +19,7 @@
 //! | [`site`] | descriptions, which stay in the driver file |
 //! | [`thunk`] | what a site runs when it is switched on |
 //! | [`ring`] | where events go, whoever interrupts whom |
-//! | [`relay`], [`payload`], [`provider`] | what goes out through ETW, and in whose name |
+//! | [`relay`], [`payload`], [`mod@provider`] | what goes out through ETW, and in whose name |
 //! | `host` | a thread of Linux as a processor, for tests and benchmarks |
 //! | [`recorder`] | the rings and switches of this driver |
 //!

@@ -1,8 +1,8 @@
 //! A PMU of Arm's CoreSight architecture.
 //!
 //! Source: Arm CoreSight PMU architecture IHI 0091. All registers are accessed 32 bits at a time:
-//! PMEVCNTR<n> at 0x000 (4 bytes each, or 8 where counters are wider than 32 bits), PMEVTYPER<n> 0x400,
-//! PMCCFILTR 0x47C, PMEVFILTR<n> 0xA00, PMCNTENSET 0xC00, PMCNTENCLR 0xC20, PMINTENSET 0xC40, PMINTENCLR
+//! `PMEVCNTR<n>` at 0x000 (4 bytes each, or 8 where counters are wider than 32 bits), `PMEVTYPER<n>` 0x400,
+//! PMCCFILTR 0x47C, `PMEVFILTR<n>` 0xA00, PMCNTENSET 0xC00, PMCNTENCLR 0xC20, PMINTENSET 0xC40, PMINTENCLR
 //! 0xC60, PMOVSCLR 0xC80, PMOVSSET 0xCC0, PMCFGR 0xE00, PMCR 0xE04, PMIIDR 0xE08. With two pages, counters
 //! and overflow are in the second. The cycle counter has index 31. Interrupts are not connected.
 
