@@ -156,6 +156,7 @@ fn codes_are_found_in_a_table_and_in_a_range() {
         );
     }
     let kernel = codes_of("kernel-test-driver");
-    assert_eq!(kernel.len(), 19, "{kernel:x?}");
+    // Its calls, those of its recorder, and a number that the compiler divides them by.
+    assert_eq!(kernel.len(), 21 + 4 + 1, "{kernel:x?}");
     assert!(kernel.contains(&kernel_test_driver::protocol::SPIN_LOCK));
 }

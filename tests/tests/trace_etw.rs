@@ -338,7 +338,10 @@ fn wperf_driver_is_traced_from_its_beginning_to_its_end() {
         .iter()
         .map(|event| event.split("] ").nth(1).expect("a text"))
         .collect();
-    assert!(texts[0].contains(": started cores=4"), "{texts:#?}");
+    assert!(
+        texts[0].contains("looked for uncore units") && texts[1].contains(": started cores=4"),
+        "{texts:#?}"
+    );
     assert!(
         texts.iter().any(|text| text.contains("opened session=")),
         "{texts:#?}"

@@ -110,6 +110,7 @@ fn miri() -> anyhow::Result<()> {
         .args(PURE.iter().flat_map(|package| ["--package", package]));
     // Property tests read their seed file relative to the current folder.
     miri.env("MIRIFLAGS", "-Zmiri-disable-isolation")
+        .env("PROPTEST_CASES", "1")
         .env_remove("CARGO")
         .env_remove("RUSTUP_TOOLCHAIN")
         .env_remove("RUSTC");

@@ -83,9 +83,10 @@ pub(crate) fn hardware<'a>(
 
 /// A counter as events show it: 32 and more are the fixed ones.
 const fn number(slot: Slot) -> u64 {
-    let is_fixed = matches!(slot, Slot::Fixed(_));
-    let (Slot::General(index) | Slot::Fixed(index)) = slot;
-    (is_fixed as u64) << 5 | index as u64
+    match slot {
+        Slot::General(index) => index as u64,
+        Slot::Fixed(index) => index as u64 + 32,
+    }
 }
 
 macro_rules! forward {
@@ -108,7 +109,8 @@ impl Pmu for CorePmu<'_> {
         forward!(self.end());
     }
     fn program(&mut self, slot: Slot, code: EventCode, filter: EventFilter) {
-        hot!(Verbose, COUNTING, "program", counter: u64 = number(slot), event: Hex = Hex(code.0.into()));
+        let (Slot::General(index) | Slot::Fixed(index)) = slot;
+        hot!(Verbose, COUNTING, "program", index: u8 = index, event: Hex = Hex(code.0.into()));
         forward!(self.program(slot, code, filter));
     }
     fn clear(&mut self, slot: Slot) {

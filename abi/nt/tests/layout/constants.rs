@@ -67,8 +67,18 @@ macro_rules! constants {
 pub(crate) fn facts() -> Vec<Fact> {
     let mut facts = Vec::new();
     constants! { facts;
+        nt::cm, [], is in C:
+            KEY_READ;
+        nt::vm, [], is in C:
+            PAGE_NOCACHE, PAGE_WRITECOMBINE;
+        nt::status, [windows_sys::Win32::Foundation], absent in C:
+            STATUS_ALREADY_REGISTERED, STATUS_DEVICE_FEATURE_NOT_SUPPORTED;
+        nt::sysinfo, [], absent in C:
+            SystemFirmwareTableInformation, SystemFirmwareTableEnumerate, SystemFirmwareTableGet;
+        nt::stop, [windows_sys::Win32::System::Diagnostics::Debug], absent in C:
+            WHEA_UNCORRECTABLE_ERROR;
         nt::cm, [windows_sys::Win32::System::Registry], is in C:
-            REG_NONE, REG_SZ, REG_EXPAND_SZ, REG_BINARY, REG_DWORD, REG_MULTI_SZ, REG_QWORD,
+            REG_RESOURCE_LIST, REG_NONE, REG_SZ, REG_EXPAND_SZ, REG_BINARY, REG_DWORD, REG_MULTI_SZ, REG_QWORD,
             REG_CREATED_NEW_KEY, REG_OPENED_EXISTING_KEY;
         nt::cm, [windows_sys::Wdk::System::Registry], is in C:
             KeyValueBasicInformation, KeyValueFullInformation, KeyValuePartialInformation,

@@ -172,6 +172,8 @@ pub(crate) fn facts() -> Vec<Fact> {
         process::PS_CREATE_NOTIFY_INFO, [services::PS_CREATE_NOTIFY_INFO], "PS_CREATE_NOTIFY_INFO" { Size, (Flags: absent => Flags), ParentProcessId, CreatingThreadId, FileObject, ImageFileName, CommandLine, CreationStatus }
         process::PROCESS_BASIC_INFORMATION, [windows_sys::Win32::System::Threading::PROCESS_BASIC_INFORMATION], "PROCESS_BASIC_INFORMATION" { ExitStatus, PebBaseAddress, AffinityMask, BasePriority, UniqueProcessId, InheritedFromUniqueProcessId }
         sysinfo::KE_PROCESSOR_CHANGE_NOTIFY_CONTEXT, [services::KE_PROCESSOR_CHANGE_NOTIFY_CONTEXT], "KE_PROCESSOR_CHANGE_NOTIFY_CONTEXT" { State, NtNumber, Status, ProcNumber }
+        sysinfo::SYSTEM_FIRMWARE_TABLE_INFORMATION, [], "" { ProviderSignature, Action, TableID, TableBufferLength, TableBuffer }
+        hal::HAL_DISPATCH, [], "" { Version, HalQuerySystemInformation, HalSetSystemInformation }
         sysinfo::KBUGCHECK_CALLBACK_RECORD, [services::KBUGCHECK_CALLBACK_RECORD], "KBUGCHECK_CALLBACK_RECORD" { Entry, CallbackRoutine, Buffer, Length, Component, Checksum, State }
         sysinfo::KBUGCHECK_REASON_CALLBACK_RECORD, [services::KBUGCHECK_REASON_CALLBACK_RECORD], "KBUGCHECK_REASON_CALLBACK_RECORD" { Entry, CallbackRoutine, Component, Checksum, Reason, State }
         sysinfo::KBUGCHECK_SECONDARY_DUMP_DATA, [services::KBUGCHECK_SECONDARY_DUMP_DATA], "KBUGCHECK_SECONDARY_DUMP_DATA" { InBuffer, InBufferLength, MaximumAllowed, Guid, OutBuffer, OutBufferLength }
