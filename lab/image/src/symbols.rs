@@ -3,6 +3,7 @@
 #![forbid(unsafe_code)]
 
 use std::io::Cursor;
+use std::panic::AssertUnwindSafe;
 use std::path::{Path, PathBuf};
 
 use pdb_addr2line::pdb::PDB;
@@ -132,7 +133,9 @@ impl Symbols {
     /// The function, line and inlined functions at an rva; `None` where no function is known.
     pub fn location(&self, rva: u32) -> Option<Location> {
         self.tables.with_dependent(|_, lookup| {
-            let found = lookup.find_frames(rva).ok()??;
+            // What the crate asserts, a damaged file may break: then nothing is known of this place.
+            let looked_up = AssertUnwindSafe(|| lookup.find_frames(rva));
+            let found = std::panic::catch_unwind(looked_up).ok()?.ok()??;
             let mut frames = found.frames.into_iter().map(|frame| Frame {
                 function: frame
                     .function
