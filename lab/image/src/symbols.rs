@@ -119,6 +119,10 @@ impl Symbols {
 
     /// Reads a PDB and checks that it was written with this image.
     pub fn from_pdb(image: &Image, pdb: Vec<u8>) -> Result<Self, SymbolsError> {
+        guarded(|| Self::read_pdb(image, pdb))
+    }
+
+    fn read_pdb(image: &Image, pdb: Vec<u8>) -> Result<Self, SymbolsError> {
         let reference = image.pdb().ok_or(SymbolsError::NoReference)?;
         let mut pdb = PDB::open(Cursor::new(pdb)).map_err(malformed)?;
         check_identity(reference, &mut pdb)?;
@@ -154,6 +158,11 @@ impl Symbols {
 
     /// The rva of the function with this demangled name, if exactly one has it.
     pub fn function_named(&self, name: &str) -> Option<u32> {
+        let look_up = AssertUnwindSafe(|| self.look_up(name));
+        std::panic::catch_unwind(look_up).ok()?
+    }
+
+    fn look_up(&self, name: &str) -> Option<u32> {
         self.tables.with_dependent(|_, lookup| {
             let mut matching = lookup
                 .functions()
@@ -164,6 +173,14 @@ impl Symbols {
                 .then_some(first)
         })
     }
+}
+
+/// Reads a PDB: what its crate asserts, a damaged file may break.
+pub(crate) fn guarded<T>(
+    read: impl FnOnce() -> Result<T, SymbolsError>,
+) -> Result<T, SymbolsError> {
+    std::panic::catch_unwind(AssertUnwindSafe(read))
+        .unwrap_or_else(|_| Err(malformed(pdb_addr2line::pdb::Error::UnexpectedEof)))
 }
 
 /// The last part of a path of either system.
