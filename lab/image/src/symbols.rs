@@ -119,7 +119,7 @@ impl Symbols {
 
     /// Reads a PDB and checks that it was written with this image.
     pub fn from_pdb(image: &Image, pdb: Vec<u8>) -> Result<Self, SymbolsError> {
-        guarded(|| Self::read_pdb(image, pdb))
+        guarded(|| Self::read_pdb(image, pdb)).unwrap_or_else(|| Err(damaged()))
     }
 
     fn read_pdb(image: &Image, pdb: Vec<u8>) -> Result<Self, SymbolsError> {
@@ -136,10 +136,8 @@ impl Symbols {
 
     /// The function, line and inlined functions at an rva; `None` where no function is known.
     pub fn location(&self, rva: u32) -> Option<Location> {
-        self.tables.with_dependent(|_, lookup| {
-            // What the crate asserts, a damaged file may break: then nothing is known of this place.
-            let looked_up = AssertUnwindSafe(|| lookup.find_frames(rva));
-            let found = std::panic::catch_unwind(looked_up).ok()?.ok()??;
+        self.look_up(|lookup| {
+            let found = lookup.find_frames(rva).ok()??;
             let mut frames = found.frames.into_iter().map(|frame| Frame {
                 function: frame
                     .function
@@ -158,12 +156,7 @@ impl Symbols {
 
     /// The rva of the function with this demangled name, if exactly one has it.
     pub fn function_named(&self, name: &str) -> Option<u32> {
-        let look_up = AssertUnwindSafe(|| self.look_up(name));
-        std::panic::catch_unwind(look_up).ok()?
-    }
-
-    fn look_up(&self, name: &str) -> Option<u32> {
-        self.tables.with_dependent(|_, lookup| {
+        self.look_up(|lookup| {
             let mut matching = lookup
                 .functions()
                 .filter(|f| f.name.as_deref().is_some_and(|n| demangle(n) == name));
@@ -173,14 +166,20 @@ impl Symbols {
                 .then_some(first)
         })
     }
+
+    fn look_up<T>(&self, find: impl FnOnce(&Lookup<'_>) -> Option<T>) -> Option<T> {
+        guarded(|| self.tables.with_dependent(|_, lookup| find(lookup)))?
+    }
 }
 
-/// Reads a PDB: what its crate asserts, a damaged file may break.
-pub(crate) fn guarded<T>(
-    read: impl FnOnce() -> Result<T, SymbolsError>,
-) -> Result<T, SymbolsError> {
-    std::panic::catch_unwind(AssertUnwindSafe(read))
-        .unwrap_or_else(|_| Err(malformed(pdb_addr2line::pdb::Error::UnexpectedEof)))
+/// Runs what reads a PDB; `None` if its crate met what it asserts a PDB not to have, as it does where such
+/// checks are compiled in.
+fn guarded<T>(read: impl FnOnce() -> T) -> Option<T> {
+    std::panic::catch_unwind(AssertUnwindSafe(read)).ok()
+}
+
+fn damaged() -> SymbolsError {
+    SymbolsError::Malformed("its tables contradict each other".to_owned())
 }
 
 /// The last part of a path of either system.

@@ -11,7 +11,7 @@ use super::{SymbolsError, malformed};
 ///
 /// Errors: [`SymbolsError::Malformed`].
 pub fn statics(pdb: &[u8]) -> Result<HashMap<u32, String>, SymbolsError> {
-    super::guarded(|| read(pdb).map_err(malformed))
+    super::guarded(|| read(pdb).map_err(malformed)).unwrap_or_else(|| Err(super::damaged()))
 }
 
 fn read(bytes: &[u8]) -> pdb::Result<HashMap<u32, String>> {
