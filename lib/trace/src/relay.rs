@@ -9,8 +9,8 @@
 
 use crate::payload::Payload;
 use crate::recorder::Ring;
-use crate::ring::{STEP, View};
-use core::sync::atomic::{AtomicU64, Ordering};
+use crate::ring::View;
+use core::sync::atomic::AtomicU64;
 use trace_format::Kind;
 use trace_format::site::CUT;
 use trace_format::slot::{MOST_WORDS, NEXT_WORDS, slots_of};
@@ -221,7 +221,7 @@ impl<'a> Relay<'a> {
                     follower.next += slots;
                 }
                 Found::Rest => follower.lose(follower.next + 1),
-                Found::Nothing if last || is_beyond(&view, follower) => {
+                Found::Nothing if last || is_beyond(ring, follower) => {
                     follower.lose(follower.next + 1);
                 }
                 Found::Nothing => return,
@@ -291,8 +291,8 @@ fn number_of(index: usize) -> u16 {
 }
 
 /// Whether a ring that keeps what it has will never have what is next.
-fn is_beyond(view: &View<'_, AtomicU64>, follower: &Follower) -> bool {
-    let limit = view.limit.load(Ordering::Acquire) / STEP;
+fn is_beyond(ring: &Ring, follower: &Follower) -> bool {
+    let limit = ring.limit();
     follower.end > limit && follower.next + MOST_SLOTS > limit
 }
 
