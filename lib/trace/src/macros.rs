@@ -45,19 +45,7 @@ macro_rules! cold_exit {
 /// A cold function begins here and ends with the block.
 #[macro_export]
 macro_rules! cold_scope {
-    ($flag:expr $(, $($field:tt)*)?) => {
-        $crate::cold_enter!($flag $(, $($field)*)?);
-        let _exit = {
-            struct Exit;
-            impl Drop for Exit {
-                #[inline(always)]
-                fn drop(&mut self) {
-                    $crate::__cold!(ScopeExit Information, $flag, "");
-                }
-            }
-            Exit
-        };
-    };
+    ($($scope:tt)*) => { $crate::__scope!(__cold Information, $($scope)*); };
 }
 
 /// A hot function begins.
@@ -75,14 +63,21 @@ macro_rules! hot_exit {
 /// A hot function begins here and ends with the block.
 #[macro_export]
 macro_rules! hot_scope {
-    ($flag:expr $(, $($field:tt)*)?) => {
-        $crate::hot_enter!($flag $(, $($field)*)?);
+    ($($scope:tt)*) => { $crate::__scope!(__hot Verbose, $($scope)*); };
+}
+
+/// A function begins here and ends with the block, on the path whose macro this is.
+#[macro_export]
+#[doc(hidden)]
+macro_rules! __scope {
+    ($path:ident $level:ident, $flag:expr $(, $($field:tt)*)?) => {
+        $crate::$path!(Enter $level, $flag, "" $(, $($field)*)?);
         let _exit = {
             struct Exit;
             impl Drop for Exit {
                 #[inline(always)]
                 fn drop(&mut self) {
-                    $crate::__hot!(ScopeExit Verbose, $flag, "");
+                    $crate::$path!(ScopeExit $level, $flag, "");
                 }
             }
             Exit
