@@ -14,7 +14,9 @@ use kernel::processor::CoreId;
 use kernel::profile::ProfileHook;
 use kernel::status::STATUS_INVALID_PARAMETER;
 use kernel::{Result, debug, process, time};
-use pmu::{BusyCore, Holder, Ownership, Schedule, ScheduledEvent, Session, SessionId, schedule};
+use pmu::{
+    BusyCore, Core, Holder, Ownership, Schedule, ScheduledEvent, Session, SessionId, schedule,
+};
 use trace::{cold, cold_scope};
 use wperf_abi::record::{AcquireOutcome, AcquireReply, AssignReply, EventCount, ReadHeader};
 use wperf_abi::request::{AcquireHow, Assignment};
@@ -131,7 +133,7 @@ impl Control {
             .map_err(refuse)?;
         cores
             .iter()
-            .try_for_each(|core| check_state(ioctl, core_of(driver, core)?))
+            .try_for_each(|core| check_state(ioctl, core_of(driver, core)?.state()))
     }
 }
 
@@ -143,8 +145,8 @@ pub(crate) fn core_of(driver: &WperfDriver, core: u32) -> Result<&CoreState> {
         .ok_or(STATUS_INVALID_PARAMETER)
 }
 
-fn check_state(ioctl: Ioctl, core: &CoreState) -> Result<()> {
-    if ioctl.permits(core.state()) {
+pub(crate) fn check_state(ioctl: Ioctl, state: State) -> Result<()> {
+    if ioctl.permits(state) {
         Ok(())
     } else {
         Err(refuse(Refusal::WrongState))
@@ -392,28 +394,36 @@ pub(crate) fn read(
     file.with(|session| control.ownership.check_core(session, core))?
         .map_err(refuse)?;
     let state = core_of(driver, core)?;
-    check_state(Ioctl::Read, state)?;
+    check_state(Ioctl::Read, state.state())?;
     driver
         .cores
         .run_on([CoreId(core)].into_iter(), &|here, core| {
             core.act(here, |core, pmu, now_ns| core.harvest(pmu, now_ns));
         });
     let now = state.state();
-    state.read(|run| {
-        let (totals, counts) = run.totals().ok_or(refuse(Refusal::WrongState))?;
-        buffer.check_room(size_of::<ReadHeader>() + counts.len() * size_of::<EventCount>())?;
-        let header = ReadHeader {
-            core,
-            event_count: u32::try_from(counts.len()).unwrap_or(u32::MAX),
-            generation: totals.generation,
-            state: now as u32,
-            windows: totals.windows.into(),
-            enabled_ns: totals.enabled_ns,
-            rotations: totals.rotations,
-        };
-        buffer.push(header.as_bytes())?;
-        counts
-            .into_iter()
-            .try_for_each(|count| buffer.push(count.as_bytes()))
-    })
+    state.read(|run| push_totals(core, now, run, buffer))
+}
+
+/// The totals of a core or a unit, and of its events.
+pub(crate) fn push_totals(
+    number: u32,
+    state: State,
+    run: &Core<Events>,
+    buffer: &mut Buffer<'_>,
+) -> Result<()> {
+    let (totals, counts) = run.totals().ok_or(refuse(Refusal::WrongState))?;
+    buffer.check_room(size_of::<ReadHeader>() + counts.len() * size_of::<EventCount>())?;
+    let header = ReadHeader {
+        core: number,
+        event_count: u32::try_from(counts.len()).unwrap_or(u32::MAX),
+        generation: totals.generation,
+        state: state as u32,
+        windows: totals.windows.into(),
+        enabled_ns: totals.enabled_ns,
+        rotations: totals.rotations,
+    };
+    buffer.push(header.as_bytes())?;
+    counts
+        .into_iter()
+        .try_for_each(|count| buffer.push(count.as_bytes()))
 }

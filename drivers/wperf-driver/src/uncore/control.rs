@@ -4,7 +4,7 @@
 
 use super::Units;
 use super::unit::Unit;
-use crate::control::{Planned, reply};
+use crate::control::{Planned, check_state, push_totals, reply};
 use crate::core_state::Events;
 use crate::dispatch::refuse;
 use crate::session::File;
@@ -17,10 +17,9 @@ use kernel::ticker::Ticker;
 use kernel::{debug, process, time};
 use pmu::{BusyCore, Holder, Ownership, Schedule, ScheduledEvent};
 use trace::cold;
-use wperf_abi::record::{AcquireOutcome, AcquireReply, AssignReply, EventCount, ReadHeader};
+use wperf_abi::record::{AcquireOutcome, AcquireReply, AssignReply};
 use wperf_abi::request::{AcquireHow, Assignment};
 use wperf_abi::{CoreSet, Ioctl, Refusal};
-use zerocopy::IntoBytes;
 
 /// Who holds what.
 pub(super) struct UnitControl {
@@ -43,15 +42,7 @@ impl UnitControl {
         file.with_units(|session| self.ownership.check(session, set))?
             .map_err(refuse)?;
         set.iter()
-            .try_for_each(|unit| check_state(ioctl, units.get(unit)?.value()))
-    }
-}
-
-fn check_state(ioctl: Ioctl, unit: &Unit) -> Result<()> {
-    if ioctl.permits(unit.state()) {
-        Ok(())
-    } else {
-        Err(refuse(Refusal::WrongState))
+            .try_for_each(|unit| check_state(ioctl, units.get(unit)?.value().state()))
     }
 }
 
@@ -250,26 +241,10 @@ pub(crate) fn read(
     file.with_units(|session| control.ownership.check_core(session, number))?
         .map_err(refuse)?;
     let unit = units.get(number)?.value();
-    check_state(Ioctl::ReadUnit, unit)?;
+    check_state(Ioctl::ReadUnit, unit.state())?;
     unit.act(&driver.cores, &|core, pmu, now_ns| {
         core.harvest(pmu, now_ns);
     });
     let state = unit.state();
-    unit.read(|run| {
-        let (totals, counts) = run.totals().ok_or(refuse(Refusal::WrongState))?;
-        buffer.check_room(size_of::<ReadHeader>() + counts.len() * size_of::<EventCount>())?;
-        let header = ReadHeader {
-            core: number,
-            event_count: u32::try_from(counts.len()).unwrap_or(u32::MAX),
-            generation: totals.generation,
-            state: state as u32,
-            windows: totals.windows.into(),
-            enabled_ns: totals.enabled_ns,
-            rotations: totals.rotations,
-        };
-        buffer.push(header.as_bytes())?;
-        counts
-            .into_iter()
-            .try_for_each(|count| buffer.push(count.as_bytes()))
-    })
+    unit.read(|run| push_totals(number, state, run, buffer))
 }
