@@ -1,47 +1,21 @@
 //! What was recorded is what is decoded, whatever was lost; and whatever the bytes are, nothing panics.
 
+mod made;
+
+use made::{BUILD, site};
 use proptest::prelude::*;
-use trace_decode::catalogue::{Build, Catalogue, Field, Site};
+use trace_decode::catalogue::{Build, Catalogue};
 use trace_decode::stream::{Batch, File, Header, Stream, TraceError};
 use trace_decode::text::Printer;
 use trace_decode::value::{Value, values};
 use trace_decode::{Filter, json, perfetto, statistics::Statistics};
+use trace_format::Slot;
 use trace_format::request::{Clocks, FILE_MAGIC, Information, ReadReply};
 use trace_format::site::Kind;
 use trace_format::slot::slots_of;
-use trace_format::{Form, Heat, Level, Slot};
 use zerocopy::IntoBytes;
 
 const SLOTS: u64 = 16;
-
-fn site(id: u32, kinds: &[Kind]) -> Site {
-    let field = |kind: &Kind| Field {
-        name: format!("{kind:?}"),
-        kind: *kind,
-        bits: 64,
-        names: Vec::new(),
-    };
-    Site {
-        id,
-        code: id,
-        level: Level::Information,
-        flag: 0,
-        flag_name: "FLAG".into(),
-        form: Form::Message,
-        heat: Heat::Cold,
-        module: "m".into(),
-        file: "m.rs".into(),
-        line: 1,
-        text: "text".into(),
-        fields: kinds.iter().map(field).collect(),
-        function: "m::f".into(),
-        callers: vec!["m::g".into()],
-    }
-}
-
-const BUILD: Build = Build {
-    identity: [1, 2, 3],
-};
 
 fn catalogue() -> Catalogue {
     use Kind::{Bool, Bytes, Guid, Signed, Text, Unsigned};
@@ -58,20 +32,7 @@ fn catalogue() -> Catalogue {
 }
 
 fn information() -> Information {
-    Information {
-        version: 1,
-        time_date_stamp: 1,
-        image_bytes: 2,
-        checksum: 3,
-        processors: 1,
-        slots: u32::try_from(SLOTS).unwrap(),
-        switches: 0,
-        mode: 0,
-        clocks: Clocks {
-            ticks: 1000,
-            system_time: 1000,
-        },
-    }
+    made::information(1, u32::try_from(SLOTS).unwrap())
 }
 
 /// An event as it is recorded.

@@ -1,69 +1,35 @@
 //! What was in the rings when the system stopped is what a dump shows, added or in memory; and whatever the
 //! bytes are, nothing panics.
 
+mod made;
+
 use lab_dump::{Contents, Dump, DumpError, Memory, Page, write};
+use made::BUILD;
 use proptest::prelude::*;
-use trace_decode::catalogue::{Build, Catalogue, Field, Site};
+use trace_decode::catalogue::{Build, Catalogue};
 use trace_decode::dump::{DumpTrace, DumpTraceError, Origin};
 use trace_decode::stream::{Event, Stream, TraceError};
+use trace_format::Slot;
 use trace_format::dump::{
     BLOCK_MAGIC, Head, RING_LIMIT, RING_MAGIC, RING_POSITION, RING_START, RingHead, next_piece, tag,
 };
 use trace_format::request::{Clocks, Information};
 use trace_format::site::Kind;
-use trace_format::{Form, Heat, Level, Slot};
 use zerocopy::IntoBytes;
 
 const SLOTS: usize = 16;
 const RINGS: usize = 4;
-const BUILD: Build = Build {
-    identity: [1, 2, 3],
-};
 /// Where the block is, across two pages, and the rings' control records.
 const BLOCK: u64 = 0x7FFF_1234_5F00;
 const CONTROL: u64 = 0x7FFF_2000_0000;
 const CONTROL_BYTES: u32 = 128;
 
 fn catalogue(build: Build) -> Catalogue {
-    let site = Site {
-        id: 5,
-        code: 5,
-        level: Level::Information,
-        flag: 0,
-        flag_name: "FLAG".into(),
-        form: Form::Message,
-        heat: Heat::Cold,
-        module: "m".into(),
-        file: "m.rs".into(),
-        line: 1,
-        text: "text".into(),
-        fields: vec![Field {
-            name: "number".into(),
-            kind: Kind::Unsigned,
-            bits: 64,
-            names: Vec::new(),
-        }],
-        function: "m::f".into(),
-        callers: Vec::new(),
-    };
-    Catalogue::of(vec![site], build)
+    Catalogue::of(vec![made::site(5, &[Kind::Unsigned])], build)
 }
 
 fn information() -> Information {
-    Information {
-        version: 1,
-        time_date_stamp: 1,
-        image_bytes: 2,
-        checksum: 3,
-        processors: 2,
-        slots: 16,
-        switches: 0,
-        mode: 0,
-        clocks: Clocks {
-            ticks: 1000,
-            system_time: 1000,
-        },
-    }
+    made::information(2, 16)
 }
 
 /// A recorder's memory.
